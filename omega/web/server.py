@@ -2,17 +2,15 @@
 
 import asyncio
 import logging
-import signal
+import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
-
-import uvicorn
 
 from omega.cellstate.errors import BadInput
 from omega.client.defaults import account_name
@@ -24,12 +22,10 @@ from omega.web.access.open_streams import MOST_STREAMS, OpenByToken
 from omega.web.access.tokens import Tokens, checked_user, digest, new_token, read, write_private
 from omega.web.access.visitors import Visitor
 from omega.web.app import create_app
-from omega.web.connections import IDLE_SECONDS, MOST_CONNECTIONS, BoundedConnection
+from omega.web.connections import MOST_CONNECTIONS
 from omega.web.listening import DEFAULT, Listen
 from omega.web.service import Service
-
-LEAVING_SECONDS = 5
-"""Time for requests in progress when the server is asked to end."""
+from omega.web.serving import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +123,10 @@ class WebServer:
             login = f"{url.rstrip('/')}/{f'?token={quote(self.token)}' if self.token else ''}"
             asyncio.run(self._serve(bound, context, lambda: ready(Serving(url, login, written))))
         finally:
-            bound.close()
             for path in (written, self.listen.path):
                 if path is not None:
                     path.unlink(missing_ok=True)
+            bound.close()
 
     def _url(self, bound: socket.socket) -> str:
         return self.listen.url(bound, secure=self.settings.certificate is not None)
@@ -139,23 +135,16 @@ class WebServer:
         """Write the start token to a file that only the user can read."""
         if self.token is None:
             return None
-        port = "socket" if self.listen.path else bound.getsockname()[1]
+        path = self.listen.path
+        name = bound.getsockname()[1] if path is None else f"{path.name}-{sha256(os.fsencode(path)).hexdigest()[:8]}"
         named = self.settings.token_file
-        path = Path(named).expanduser().absolute() if named else state_directory() / "web" / f"{port}.token"
-        write_private(path, self.token + "\n")
-        return path
+        file = Path(named).expanduser().absolute() if named else state_directory() / "web" / f"{name}.token"
+        write_private(file, self.token + "\n")
+        return file
 
     async def _serve(self, bound: socket.socket, context: ssl.SSLContext | None, ready: Callable[[], None]) -> None:
-        connection = type("Connection", (BoundedConnection,), {"most": self.settings.most_connections})
-        service = Service(self.store, self.cell)
-        config = uvicorn.Config(
-            create_app(service, self.access), http=connection, ws="none", lifespan="on", log_config=None,
-            access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=LEAVING_SECONDS, backlog=512,
-        )  # fmt: skip
-        config.load()
-        config.ssl = context
-        await _Server(config, ready).serve(sockets=[bound])
+        app = create_app(Service(self.store, self.cell), self.access)
+        await Server.of(app, ready, most=self.settings.most_connections, context=context).serve(sockets=[bound])
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:
@@ -183,26 +172,3 @@ def check_tokens(file: Path) -> None:
         raise BadInput(f"tokens file {file}: {(error.strerror or str(error)).lower()}") from None
     if wrong:
         raise BadInput(wrong[0])
-
-
-class _Server(uvicorn.Server):
-    """A server that ends in order at a signal, and returns."""
-
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._ready()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take signals to end; uvicorn would send them to the process again when it has ended."""
-        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {each: signal.signal(each, self.handle_exit) for each in kinds}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)

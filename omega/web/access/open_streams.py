@@ -5,6 +5,7 @@ from typing import Protocol
 
 import anyio
 
+from omega.schedulers.process.log import log
 from omega.web.access.visitors import Admission
 
 MOST_STREAMS = 256
@@ -54,4 +55,7 @@ class OpenByToken:
             for each in list(self._open):
                 why = "" if each.admission is None else each.admission.revoked()
                 if why and each in self._open:
-                    await each.revoke(why)
+                    try:
+                        await each.revoke(why)
+                    except Exception as error:  # noqa: BLE001 - one connection must not keep the others open
+                        log.warning("stream not ended", reason=str(error))

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import anyio
 import httpx
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
@@ -34,14 +35,11 @@ def probe(access: Access) -> ASGIApp:
 
     @app.get("/v1/events")
     async def events(_: Reader) -> StreamingResponse:
-        async def endless() -> AsyncIterator[bytes]:
-            import anyio
+        return StreamingResponse(_endless(b":\n\n"), media_type="text/event-stream")
 
-            while True:
-                yield b":\n\n"
-                await anyio.sleep(0.05)
-
-        return StreamingResponse(endless(), media_type="text/event-stream")
+    @app.get("/v1/flood")
+    async def flood(_: Reader) -> StreamingResponse:
+        return StreamingResponse(_endless(b"x" * (1 << 20)), media_type="text/plain")
 
     @app.get("/static/x.css")
     async def style() -> str:
@@ -52,6 +50,12 @@ def probe(access: Access) -> ASGIApp:
         raise RuntimeError
 
     return Gate(app, access)
+
+
+async def _endless(piece: bytes) -> AsyncIterator[bytes]:
+    while True:
+        yield piece
+        await anyio.sleep(0.02)
 
 
 def client(

@@ -1,0 +1,64 @@
+"""uvicorn as ``omega serve`` runs it: with bounded connections, without logs of requests, and ending in order."""
+
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from omega.web.connections import IDLE_SECONDS, MOST_CONNECTIONS, BoundedConnection
+
+LEAVING_SECONDS = 5
+"""Time for requests in progress when the server is asked to end."""
+
+
+class Server(uvicorn.Server):
+    """A server that calls `ready` when it answers, ends in order at a signal, and returns."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @classmethod
+    def of(
+        cls,
+        app: ASGIApp,
+        ready: Callable[[], None],
+        *,
+        most: int = MOST_CONNECTIONS,
+        context: ssl.SSLContext | None = None,
+    ) -> "Server":
+        """Return a server of an application with at most `most` connections, and TLS with a context.
+
+        The address of a client is that of its connection: headers of proxies do not change it. The log of requests is
+        off, because addresses may have a token.
+        """
+        config = uvicorn.Config(
+            app, http=type("Connection", (BoundedConnection,), {"most": most}), ws="none", lifespan="on",
+            log_config=None, access_log=False, proxy_headers=False, server_header=False,
+            timeout_keep_alive=IDLE_SECONDS, timeout_graceful_shutdown=LEAVING_SECONDS,
+        )  # fmt: skip
+        config.load()
+        config.ssl = context
+        return cls(config, ready)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take signals to end; uvicorn would send them to the process again when it has ended."""
+        ours = threading.current_thread() is threading.main_thread()
+        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if ours else ()
+        before = {each: signal.signal(each, self.handle_exit) for each in kinds}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
