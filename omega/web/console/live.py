@@ -50,7 +50,9 @@ STANDING_SECONDS = 3.0
 """Time between checks whether the store answers, which wakes nobody."""
 PARTS, PACE = "Omega-Parts", "Omega-Pace"
 
-Render: TypeAlias = Callable[[], Awaitable[Rendered]]
+Fetch: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
+"""Reads what a page shows beside the mirror from the store."""
+Render: TypeAlias = Callable[[Mapping[str, Any]], Rendered]
 
 router = APIRouter(include_in_schema=False)
 
@@ -60,21 +62,22 @@ class Pace:
     """The time between updates of a page at which all updates take about `SHARE` of a core."""
 
     seconds: float = FASTEST
-    _spent: deque[tuple[float, float, float]] = field(default_factory=deque)
-    """Of each update: when, its processor time, and the pace that its browser had."""
+    _spent: deque[tuple[float, float]] = field(default_factory=deque)
+    """Of each update: when, and its processor time multiplied by the pace that its browser had."""
 
     def spent(self, now: float, cost: float) -> None:
         """Count an update that took `cost` seconds of processor time, and set the pace.
 
-        As many browsers update as updates fit into their pace: `n` browsers at a pace of `p` make n/p updates a second.
+        n browsers at a pace of p make n/p updates a second. The sum of cost times pace over a window of w seconds is
+        therefore w times what n updates cost, whatever the pace was; at a pace of n updates' cost / `SHARE` they take
+        that share.
         """
-        self._spent.append((now, cost, self.seconds))
-        while now - self._spent[0][0] > max(WINDOW_SECONDS, 2 * self.seconds):
+        self._spent.append((now, cost * self.seconds))
+        window = max(WINDOW_SECONDS, 2 * self.seconds)
+        while now - self._spent[0][0] > window:
             self._spent.popleft()
-        passed = max(now - self._spent[0][0], FASTEST)
-        # Each update of the window stands for its pace of one browser's time; together they need this much of a core.
-        load = sum(each[1] * each[2] for each in self._spent) / passed
-        self.seconds = min(SLOWEST, max(FASTEST, load / SHARE))
+        of_all = sum(each for _, each in self._spent) / window
+        self.seconds = min(SLOWEST, max(FASTEST, of_all / SHARE))
 
 
 @dataclass(slots=True)
@@ -83,11 +86,12 @@ class _Kept:
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     reading: Hashable = None
-    parts: Mapping[str, Part] | None = None
+    at_ms: int = 0
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        return sum(len(part.html) for part in (self.parts or {}).values())
+        return sum(len(part.html) for part in self.parts.values())
 
 
 @dataclass(slots=True)
@@ -100,35 +104,46 @@ class LivePages:
     """How many times a page was rendered for an update."""
     _kept: "OrderedDict[str, _Kept]" = field(default_factory=OrderedDict)
 
-    async def respond(self, request: Request, mirror: Any, render: Render, status: int = 200) -> Response:
-        """Return a page that `render` makes from the mirror, or the parts of it that a browser asks for."""
+    async def respond(
+        self, request: Request, mirror: Any, render: Render, fetch: Fetch | None = None, status: int = 200
+    ) -> Response:
+        """Return a page that `render` makes from the mirror, or the parts of it that a browser asks for.
+
+        `render` gets what `fetch` returns, for which the store is read.
+        """
         asked = request.headers.get(PARTS)
         headers = {PACE: f"{self.pace.seconds:.1f}", "Cache-Control": "no-store", "Vary": PARTS}
         if asked is None:
-            page = await render()
+            page = render(await fetch() if fetch else {})
             for part in page.parts.values():
                 self.sent.keep(part)
             return HTMLResponse(page.html, status, headers)
-        began = time.thread_time()
         names = [pair.partition("=")[::2] for pair in asked.split(",")[:MOST_ASKED]]
-        reading, at_ms = (mirror.index, mirror.unavailable, mirror.loading), mirror.at_ms
-        parts = await self._parts(f"{request.url.path}?{request.url.query}", reading, render)
-        updates, left = answer(parts, names, self.sent, lambda update: len(_encoded(update)))
-        gone = [name for name, _ in names if name not in parts]
-        body = {"at_ms": at_ms, "parts": updates} | ({"more": left} if left else {}) | ({"gone": gone} if gone else {})
-        self.pace.spent(time.monotonic(), time.thread_time() - began)
-        headers[PACE] = f"{self.pace.seconds:.1f}"
-        return Response(_encoded(body), headers=headers, media_type="application/json")
-
-    async def _parts(self, url: str, reading: Hashable, render: Render) -> Mapping[str, Part]:
+        url = f"{request.url.path}?{request.url.query}"
         kept = self._kept.setdefault(url, _Kept())
         self._kept.move_to_end(url)
         async with kept.lock:
-            if kept.parts is None or kept.reading != reading:
-                kept.parts, kept.reading = (await render()).parts, reading
-                self.rendered += 1
-                self._drop()
-            return kept.parts
+            cost = await self._renew(kept, mirror, render, fetch)
+        began = time.thread_time()
+        updates, left = answer(kept.parts, names, self.sent, lambda update: len(_encoded(update)))
+        gone = [name for name, _ in names if name not in kept.parts]
+        body = _encoded({"at_ms": kept.at_ms, "parts": updates, "more": left, "gone": gone})
+        self.pace.spent(time.monotonic(), cost + time.thread_time() - began)
+        headers[PACE] = f"{self.pace.seconds:.1f}"
+        return Response(body, headers=headers, media_type="application/json")
+
+    async def _renew(self, kept: "_Kept", mirror: Any, render: Render, fetch: Fetch | None) -> float:
+        """Render a page again if its reading is an older one; returns the processor time that it took."""
+        reading = mirror.index, mirror.unavailable, mirror.loading
+        if kept.reading == reading:
+            return 0.0
+        fetched = await fetch() if fetch else {}
+        began = time.thread_time()
+        reading, kept.at_ms = (mirror.index, mirror.unavailable, mirror.loading), mirror.at_ms
+        kept.parts, kept.reading = render(fetched).parts, reading
+        self.rendered += 1
+        self._drop()
+        return time.thread_time() - began
 
     def _drop(self) -> None:
         total = sum(kept.size for kept in self._kept.values())

@@ -1,7 +1,7 @@
 """Answers of the console: pages of a cell, and the way back to one after a change."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -10,7 +10,7 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from omega.cellstate.errors import OmegaError
-from omega.web.console.live import PARTS, LivePages
+from omega.web.console.live import PARTS, Fetch, LivePages
 from omega.web.console.render import Frame, Rendered, render
 from omega.web.service import Service
 
@@ -41,7 +41,6 @@ class View:
 
 Read = Callable[[Any], Mapping[str, Any]]
 """Returns the values of a template from a mirror, whose lock is held."""
-Fetch = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 async def show(
@@ -56,15 +55,14 @@ async def show(
     pages: LivePages = request.app.state.pages
     mirror = await served.mirrors.cell(cell)
 
-    async def rendered() -> Rendered:
-        fetched = {} if fetch is None else await fetch()
+    def rendered(fetched: Mapping[str, Any]) -> Rendered:
         with mirror.lock:
             done, total = mirror.loading
             content = dict(read(mirror)) if done >= total and mirror.at_ms else {}
             frame = frame_of(request, view, cell, mirror, error)
         return render(view.template if content else "loading.html", frame, {**content, **fetched, **values})
 
-    answer = await pages.respond(request, mirror, rendered, status)
+    answer = await pages.respond(request, mirror, rendered, fetch, status)
     if MESSAGE in request.cookies and PARTS not in request.headers:
         answer.delete_cookie(MESSAGE, path="/")
     return answer
