@@ -7,12 +7,15 @@ cut it into squares. So 10,000 squares are about 100 KiB, and a change of levels
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
 import numpy as np
 from markupsafe import Markup, escape
 
 from omega.cellstate import ranges
+from omega.cellstate.plain_text import escaped
 from omega.queries.mirror.machine_columns import STATES
 
 if TYPE_CHECKING:
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
 
 MOST_SQUARES, MOST_CHARACTERS = 10_000, 250_000
 """Squares of one page, and letters of its blocks; the rest of the page has at most 50 KiB."""
-_LABEL_CHARACTERS = 100
-"""Letters of the label of a block beside its text, which it has three times."""
 BLOCK = 100
 """Machines of a block where no attribute divides them."""
 STEPS = (0.0, 0.25, 0.5, 0.75, 0.95)
@@ -46,22 +47,10 @@ _KEY = re.compile(r"[^\w./-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Machines with one value of an attribute, or consecutive ones."""
-
-    text: str
-    value: str | None
-    """The value of the attribute that they share; None where there is none."""
-    first: int
-    machines: int
-    svg: Markup
-
-
-@dataclass(frozen=True, slots=True)
 class HeatMap:
     """Blocks of a page; `following` is the number of the first block of the next page, None on the last one."""
 
-    blocks: Sequence[Block]
+    blocks: Markup
     squares: int
     total: int
     following: int | None
@@ -90,8 +79,8 @@ def selected(columns: "MachineColumns", level: str, resource: str) -> "NDArray[n
 def heat_map(columns: "MachineColumns", resource: str, group: str, first: int = 0) -> HeatMap:
     """Return the map of the blocks from number `first` on; `group` is one of the columns' attributes, or ""."""
     of_all = levels(columns, resource)
-    kinds, numbers = np.unique(of_all, return_counts=True)
-    counts = {kind.decode(): int(number) for kind, number in zip(kinds, numbers, strict=True)}
+    numbers = np.bincount(of_all.view(np.uint8), minlength=128)
+    counts = {level: int(numbers[ord(level)]) for level in LEVELS}
     if group:
         codes = columns.attributes[group]
         order = np.argsort(codes, kind="stable")
@@ -103,18 +92,18 @@ def heat_map(columns: "MachineColumns", resource: str, group: str, first: int = 
     else:
         positions = np.arange(len(of_all))
         spans = [(None, positions[at : at + BLOCK]) for at in range(0, len(of_all), BLOCK)]
-    blocks: list[Block] = []
+    blocks: list[str] = []
     squares, characters, at = 0, 0, max(0, first)
     for value, members in spans[at:]:
-        block = _block(columns, of_all, value, members, grouped=bool(group))
+        block = _block(columns.index[members].tolist(), of_all[members].tobytes().decode(), group, value)
         squares += len(members)
-        characters += len(block.svg) + 3 * len(block.text) + _LABEL_CHARACTERS
+        characters += len(block)
         if blocks and (squares > MOST_SQUARES or characters > MOST_CHARACTERS):
             squares -= len(members)
             break
         blocks.append(block)
         at += 1
-    return HeatMap(blocks, squares, len(of_all), at if at < len(spans) else None, counts)
+    return HeatMap(Markup("").join(map(Markup, blocks)), squares, len(of_all), at if at < len(spans) else None, counts)
 
 
 def width(machines: int) -> int:
@@ -122,6 +111,7 @@ def width(machines: int) -> int:
     return next((columns for columns in (10, 20, 40) if machines <= columns * columns), 80)
 
 
+@lru_cache(4_096)
 def drawing(text: str, columns: int) -> str:
     """Return the paths of the squares of some levels, row by row."""
     paths: dict[str, list[str]] = {}
@@ -132,19 +122,32 @@ def drawing(text: str, columns: int) -> str:
     return "".join(f'<path class="l{level}" d="{"".join(path)}"/>' for level, path in sorted(paths.items()))
 
 
-def _block(
-    columns: "MachineColumns", of_all: "NDArray[Any]", value: str | None, members: "NDArray[Any]", *, grouped: bool
-) -> Block:
-    text = of_all[members].tobytes().decode()
-    indices = columns.index[members].tolist()
+def _block(indices: Sequence[int], text: str, group: str, value: str | None) -> str:
+    """Return the HTML of a block of machines: its name, which leads to the list of them, and the squares.
+
+    `value` is that of the attribute `group` which they share, None where there is none.
+    """
+    if value is None:
+        name = "without" if group else f"{indices[0]:,} – {indices[-1]:,}"
+        key, query = f"b{indices[0]}", f"after={indices[0] - 1}" if indices[0] else ""
+    else:
+        name, query = value, f"value={_quoted(value)}"
+        key = _KEY.sub(lambda match: f"~{ord(match[0]):x}", f"b-{value}")
     wide = width(len(text))
-    rows = -(-len(text) // wide)
-    named = value if value is not None else "without" if grouped else f"{indices[0]:,} – {indices[-1]:,}"
-    key = _KEY.sub(lambda match: f"~{ord(match[0]):x}", f"b{indices[0]}" if value is None else f"b-{value}")
-    data = f'data-key="{escape(key)}" data-levels="{text}" data-machines="{ranges.spell_all(indices)}"'
     kind = "" if wide == 10 else f' class="w{wide}"'
-    svg = Markup(f'<svg{kind} {data} viewBox="-.07 -.5 {wide} {rows}">{drawing(text, wide)}</svg>')  # noqa: S704 - numbers, levels and an escaped key
-    return Block(named, value, indices[0], len(indices), svg)
+    consecutive = indices[-1] - indices[0] == len(indices) - 1
+    machines = f"{indices[0]}-{indices[-1]}" if consecutive else ranges.spell_all(indices)
+    data = f'data-key="{key}" data-levels="{text}" data-machines="{machines}"'
+    label = f"<bdi>{escape(escaped(name))}</bdi> <small>{len(indices):,}</small>"
+    box = f"-.07 -.5 {wide} {-(-len(text) // wide)}"
+    return (
+        f'<div><a href="?group={_quoted(group)}&amp;{query}#list">{label}</a>'
+        f'<svg{kind} {data} viewBox="{box}">{drawing(text, wide)}</svg></div>'
+    )
+
+
+def _quoted(text: str) -> str:
+    return quote_plus(text, errors="replace")
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

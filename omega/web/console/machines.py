@@ -1,7 +1,9 @@
 """Machines: the heat map and the list, one machine, and changes of its state."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
@@ -128,16 +130,18 @@ async def card(request: Request, _: Reader, cell: str, machine: Annotated[int, Q
 @router.get("/cells/{cell}/machines/{name:path}")
 async def machine(request: Request, served: Served, visitor: Reader, cell: str, name: str) -> Response:
     """Show a machine (by name or index): its tasks, its last events, its state."""
-    status = await served.call(cell, visitor.user, Client.machine, name, verbose=True)
     view = View(
-        template="machine.html", section="machines", title=status["name"],
-        command=f"omega machine status --json --verbose {status['name']}", path=f"/v1/machines/{status['name']}",
+        template="machine.html", section="machines", title=f"Machine {name}",
+        command=f"omega machine status --json --verbose {name}", path=f"/v1/machines/{quote(name, safe='')}",
     )  # fmt: skip
 
-    def read(mirror: Any) -> Mapping[str, Any]:
-        return {"events": event_rows(mirror, status["events"])[::-1]}
+    async def load() -> Mapping[str, Any]:
+        return {"machine": await served.call(cell, visitor.user, Client.machine, name, verbose=True)}
 
-    return await show(request, cell, view, read, machine=status)
+    def read(mirror: Any) -> Mapping[str, Any]:
+        return {"event_rows": partial(event_rows, mirror)}
+
+    return await show(request, cell, view, read, fetch=load)
 
 
 class Change(BaseModel):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -113,14 +113,18 @@ def link_of(cell: str) -> Callable[..., str]:
 
     Values that are None or empty are left out.
     """
-    at = f"/cells/{quote(cell, safe='')}"
 
-    def link(*path: object, **query: object) -> str:
-        words = "/".join(quote(str(each), safe="") for each in path)
-        given = {name: value for name, value in query.items() if value not in (None, "")}
-        return f"{at}/{words}" + (f"?{urlencode(given)}" if given else "")
+    def link(*path: str | int, **query: str | int | None) -> str:
+        return _address(cell, path, tuple(query.items()))
 
     return link
+
+
+@lru_cache(maxsize=8_192)
+def _address(cell: str, path: tuple[object, ...], query: tuple[tuple[str, object], ...]) -> str:
+    words = "/".join(quote(str(each), safe="", errors="replace") for each in path)
+    given = {name: value for name, value in query if value not in (None, "")}
+    return f"/cells/{quote(cell, safe='')}/{words}" + (f"?{urlencode(given, errors='replace')}" if given else "")
 
 
 @cache
