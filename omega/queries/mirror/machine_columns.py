@@ -24,7 +24,6 @@ class MachineColumns:
     """
 
     index: NDArray[np.int64]
-    names: Sequence[str]
     state: NDArray[np.int64]
     over: NDArray[np.bool_]
     tasks: NDArray[np.int32]
@@ -43,7 +42,6 @@ def machine_columns(held: "HeldCell", counts: NDArray[np.int32], attributes: Seq
     known = snapshot.attributes
     return MachineColumns(
         index=index,
-        names=[known.name(machine) for machine in index.tolist()],
         state=rows[2],
         over=(used > capacity).any(axis=0),
         tasks=counts[index],

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 MOST_SQUARES, MOST_CHARACTERS = 10_000, 250_000
 """Squares of one page, and letters of its blocks; the rest of the page has at most 50 KiB."""
-BLOCK = 100
-"""Machines of a block where no attribute divides them."""
+BLOCK, LARGEST_BLOCK = 100, 1_600
+"""Machines of a block where no attribute divides them, and of the largest part of a group."""
 STEPS = (0.0, 0.25, 0.5, 0.75, 0.95)
 """Shares in use above which the levels 1, 2, … begin; level 0 is nothing in use."""
 LEVELS: Mapping[str, str] = {
@@ -88,7 +88,11 @@ def heat_map(columns: "MachineColumns", resource: str, group: str, first: int = 
         texts = [columns.values[group][code] for code in present.tolist()]
         places = sorted(range(len(texts)), key=lambda i: (present[i] == 0, _natural(texts[i])))
         edges = [*starts.tolist(), len(order)]
-        spans = [(texts[i] if present[i] else None, order[edges[i] : edges[i + 1]]) for i in places]
+        spans = [
+            (texts[i] if present[i] else None, order[at : min(at + LARGEST_BLOCK, edges[i + 1])])
+            for i in places
+            for at in range(edges[i], edges[i + 1], LARGEST_BLOCK)
+        ]
     else:
         positions = np.arange(len(of_all))
         spans = [(None, positions[at : at + BLOCK]) for at in range(0, len(of_all), BLOCK)]
@@ -132,7 +136,7 @@ def _block(indices: Sequence[int], text: str, group: str, value: str | None) -> 
         key, query = f"b{indices[0]}", f"after={indices[0] - 1}" if indices[0] else ""
     else:
         name, query = value, f"value={_quoted(value)}"
-        key = _KEY.sub(lambda match: f"~{ord(match[0]):x}", f"b-{value}")
+        key = _KEY.sub(lambda match: f"~{ord(match[0]):x}", f"b{indices[0]}-{value}")
     wide = width(len(text))
     kind = "" if wide == 10 else f' class="w{wide}"'
     consecutive = indices[-1] - indices[0] == len(indices) - 1

@@ -18,7 +18,7 @@ from omega.web.console.render import link_of
 from omega.web.service import Served
 
 router = APIRouter(include_in_schema=False)
-ROWS = (50, 200, 500)
+ROWS = (50, 100, 250)
 """Rows of a page that a visitor may choose."""
 MOST_CHANGED = 1_000
 """Jobs that one form may change."""
@@ -37,9 +37,10 @@ def _view(given: Mapping[str, str]) -> View:
 
 @router.get("/cells/{cell}/jobs")
 async def jobs(
-    request: Request, _: Reader, cell: str, sort: str = "-submitted", limit: int = ROWS[0], cursor: str = ""
-) -> Response:
-    """List jobs by pages."""
+    request: Request, _: Reader, cell: str, sort: str = "-submitted", limit: int = ROWS[0], cursor: str = "",
+    *, pick: bool = False,
+) -> Response:  # fmt: skip
+    """List jobs by pages; with `pick` all jobs of the page are selected."""
     given = {name: request.query_params[name] for name in FILTERS if request.query_params.get(name)}
     rows = min(max(limit, 1), ROWS[-1])
     link = link_of(cell)
@@ -62,7 +63,9 @@ async def jobs(
             "newer": link("jobs", **more, sort=sort) if cursor else "",
             "kinds": sorted({each["member"].partition("/")[0] for each in mirror.schedulers()["schedulers"]}),
             "reasons": sorted(mirror.reasons()),
-            "here": f"{request.url.path}?{request.url.query}",
+            "picked": pick,
+            "pick": link("jobs", **more, sort=sort, cursor=cursor, pick="" if pick else "1"),
+            "here": link("jobs", **more, sort=sort, cursor=cursor),
         }
 
     return await show(request, cell, _view(given), read)

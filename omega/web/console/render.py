@@ -162,7 +162,7 @@ def _shown(value: Any) -> Any:
 
 def _name(value: object) -> Markup:
     """Return a name that somebody chose, isolated from the direction of the text around it."""
-    return Markup("<bdi>{}</bdi>").format(escaped(str(value)))
+    return Markup(f"<bdi>{escape(escaped(str(value)))}</bdi>")  # noqa: S704 - it is escaped
 
 
 def _lines(text: str) -> Markup:
