@@ -1,9 +1,10 @@
 """``omega job status``."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,7 @@ from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past, unread_text
 from omega.queries.job_state import COUNTS, counts, generations, group_names, held_for, own_groups, state
 from omega.queries.job_status import JobStatus, losses, waits_for
+from omega.queries.job_texts import history_text, loss_lines, measured_text, update_text
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
 from omega.queries.task_names import TaskNames
@@ -25,8 +27,6 @@ from omega.schedulers.rolling import targets
 from omega.versions import number_of
 
 if TYPE_CHECKING:
-    from omega.cellstate.consumption import Consumption
-    from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
 
 MOST_ROWS = 20
@@ -70,15 +70,6 @@ TOLD = ("groups", "after", "targets", "version", "versions", "update", "policy",
 """Fields of a job's spec that have lines of their own."""
 
 
-def _measured(used: "Consumption") -> str:
-    """Return what ended tasks used, all together; "" where nothing was measured."""
-    if not used.tasks:
-        return ""
-    peak = f"at most {used.peak_bytes / (1 << 20):,.0f} MiB in one process"
-    cpu, run = f"{used.cpu_ms / 1000:,.1f} s", units.age(used.run_ms / 1000)
-    return f"{units.count(used.tasks, 'ended task')}: {cpu} of CPU time in {run}, {peak}"
-
-
 def show(status: JobStatus, now_ms: int) -> None:
     """Print the facts about a job."""
     cell, job, past, sums, reason = status.cell, status.job, status.past, status.summary, status.room.reason(status.job)
@@ -97,12 +88,12 @@ def show(status: JobStatus, now_ms: int) -> None:
             "version": f"{number} · see omega job history {job.name}" if (number := number_of(job)) > 1 else "",
             "tasks": f"{counts(own_groups(job))['total']:,} · {ways}",
             "fair share": _share(status),
-            "history": _history(job, past),
+            "history": history_text(past.as_json(), job.submitted_ms),
             "not read": past.unread and unread_text(job, past.unread),
             "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
             "lost": units.listing(list(loss_lines(losses(cell, job)))),
-            "measured": _measured(status.measured),
-            "update": told(status.update),
+            "measured": measured_text(asdict(status.measured)),
+            "update": update_text(status.update),
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),
         }
@@ -131,12 +122,6 @@ def show(status: JobStatus, now_ms: int) -> None:
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
 
 
-def told(now: Mapping[str, Any]) -> str:
-    """Return the progress of an update as text; empty when it has finished."""
-    done = f"{now['tasks'] - min(now['to_replace'], now['tasks']):,} of {units.count(now['tasks'], 'task')} replaced"
-    return {"rolling": f"rolling: {done}", "stalled": f"stalled: {now['reason']}"}.get(now["update"], "")
-
-
 def _share(status: JobStatus) -> str:
     if not status.share:
         return ""
@@ -150,18 +135,6 @@ def _text(value: object) -> str:
     if not isinstance(value, Mapping):
         return str(value)
     return ", ".join(f"{name}: {each}" for name, each in value.items()) or "true"
-
-
-def _history(job: "Job", past: Past) -> str:
-    if not past.attempts:
-        return "nothing placed yet" if past.complete else "not kept"
-    first = ""
-    if past.first_placed_ms is not None:
-        first = f" · first placed after {units.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
-    rest = "" if past.complete else " · not all of it is kept"
-    attempts, conflicts = units.count(past.attempts, "transaction"), units.count(past.conflicts, "conflict")
-    again = f" · {units.count(past.again, 'task')} placed again" if past.again else ""
-    return f"{attempts} by {units.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
 
 
 def show_past(cell: "Queries", past: Past, most: int) -> None:
@@ -198,17 +171,6 @@ def show_runs(status: JobStatus, most: int) -> None:
     render.records(rows)
     if len(runs) > most:
         render.note(f"… {units.count(len(runs) - most, 'more run')} (--verbose)")
-
-
-def loss_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each: ``tasks 3,5 of web: lost 2 times of at most 10, placed again in 3.2 s``."""
-    for each in rows:
-        delay = f", delayed for {units.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
-        tasks = f"tasks {each['indices']} of group {each['name']}"
-        if each["failures"]:
-            yield f"{tasks}: used up the restarts of a machine {units.count(each['failures'], 'time')}{delay}"
-        if each["lost"]:
-            yield f"{tasks}: lost {units.count(each['lost'], 'time')} of at most {each['budget']}{delay}"
 
 
 QUIET = frozenset({"finished", "left", "ended", "awaited", "met"})

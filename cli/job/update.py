@@ -11,10 +11,10 @@ from omega.changes import update
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, force_option, read_file
-from omega.cli.job.status import told
 from omega.queries import units
 from omega.queries.job_fields import KindFields
 from omega.queries.job_status import progress, update_progress
+from omega.queries.job_texts import update_text
 from omega.submission import jobs_of, prepared
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> dict[str, Any] | N
     began, last = time.monotonic(), ""
     while True:
         now = update_progress(cell, job_id)
-        said = told(now) or "updated" if now is not None else "the job is no longer kept; its result is unknown"
+        said = update_text(now) or "updated" if now is not None else "the job is no longer kept; its result is unknown"
         if said != last and not quiet:
             render.line(f"  {units.seconds(time.monotonic() - began):<7} {said}")
             last = said

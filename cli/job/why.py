@@ -8,13 +8,13 @@ import click
 from omega.cellstate.resources import Dimensions, format_amount
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.job.status import loss_lines
 from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries import units
 from omega.queries.delays import delay_text
 from omega.queries.event_text import clock
 from omega.queries.explanations import Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.job_status import losses
+from omega.queries.job_texts import loss_lines
 from omega.queries.jobs import find_job
 from omega.queries.pool_standing import sentences, share_sentences
 from omega.queries.shortfalls import MOST_MACHINES

@@ -21,6 +21,11 @@ ROUTERS = (
     "omega.web.console.cells",
     "omega.web.console.jobs",
     "omega.web.console.machines",
+    "omega.web.console.job",
+    "omega.web.console.schedulers",
+    "omega.web.console.pools",
+    "omega.web.console.plan",
+    "omega.web.console.events",
 )
 """Modules with a `router`, in the order in which their routes are tried: those of `api`, then those of `console`."""
 
