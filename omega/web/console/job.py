@@ -19,6 +19,7 @@ from omega.web.access.visitors import Reader, Submitter
 from omega.web.console import job_view
 from omega.web.console.events import number
 from omega.web.console.job_changes import CHANGES, Preview
+from omega.web.console.live import PARTS
 from omega.web.console.page import View, back, show
 from omega.web.console.plan import faults_of, marked_lines
 from omega.web.console.render import link_of
@@ -64,20 +65,28 @@ async def job_page(request: Request, cell: str, job: str, visitor: Reader, serve
     asked = request.query_params.get
     most, lines = min(number(asked("rows", "")) or ROWS, MOST_ROWS), asked("lines", "")
     wanted = asked("state") if asked("state") in STATES else None
-    why = bool(asked("why"))
-    found = await served.call(cell, visitor.user, read_job, job, wanted, most, why=why, machine=asked("machine", ""))
-    status = found["status"]
-    if status["id"] != job:
-        query = f"?{request.url.query}" if request.url.query else ""
-        return RedirectResponse(link_of(cell)("jobs", status["id"]) + query, 303)
+    why, found = bool(asked("why")), dict[str, Any]()
+
+    async def fetch() -> Mapping[str, Any]:
+        if not found:
+            options: dict[str, Any] = {"why": why, "machine": asked("machine", "")}
+            found.update(await served.call(cell, visitor.user, read_job, job, wanted, most, **options))
+        return {}
+
+    if PARTS not in request.headers:
+        await fetch()
+        if (job_id := found["status"]["id"]) != job:
+            query = f"?{request.url.query}" if request.url.query else ""
+            return RedirectResponse(link_of(cell)("jobs", job_id) + query, 303)
 
     def read(mirror: Any) -> Mapping[str, Any]:
         return _values(mirror, found, min(number(lines) or LINES, MOST_LINES)) | {
             "state": wanted or "", "rows": most, "lines": lines, "states": STATES,
         }  # fmt: skip
 
-    view = replace(_view(job, part="why" if why else ""), title=status["name"])
-    return await show(request, cell, view, read)
+    name = found["status"]["name"] if found else job
+    view = replace(_view(job, part="why" if why else ""), title=name)
+    return await show(request, cell, view, read, fetch=fetch)
 
 
 def _values(mirror: Any, found: Mapping[str, Any], lines: int) -> dict[str, Any]:
