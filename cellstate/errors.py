@@ -13,6 +13,14 @@ class Refused(OmegaError):
     """The cell's state forbids the request; nothing was changed."""
 
 
+class NotFound(Refused):
+    """There is nothing of the name that a caller gave."""
+
+
+class NotOwner(Refused):
+    """The job belongs to another user."""
+
+
 class Duplicate(Refused):
     """The name or id is taken by something else."""
 

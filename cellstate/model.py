@@ -191,10 +191,8 @@ class JobSpec:
     """Tasks of a gang that are placed together (semantics 8); 0: all."""
 
     def __post_init__(self) -> None:
-        if not _ID.fullmatch(self.id):
-            raise BadInput(f"job id {shown(self.id)}: use 1 to 64 letters, digits, . _ -")
-        if not _NAME.fullmatch(self.name):
-            raise BadInput(f"job name {shown(self.name)}: use 1 to 128 letters, digits, . _ / -")
+        check_id(self.id)
+        check_name(self.name)
         check_kind(self.kind)
         if not 0 <= self.precedence <= MOST_PRECEDENCE:
             raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
@@ -227,6 +225,20 @@ class JobSpec:
                 f"job {self.name}: its tasks together need {most} of a resource; the most is {MOST_TOGETHER}: count it"
                 " in a larger unit, or submit fewer tasks"
             )
+
+
+def check_id(job_id: str) -> str:
+    """Return the id of a job. Raises BadInput when it is invalid."""
+    if not _ID.fullmatch(job_id):
+        raise BadInput(f"job id {shown(job_id)}: use 1 to 64 letters, digits, . _ -")
+    return job_id
+
+
+def check_name(name: str) -> str:
+    """Return the name of a job. Raises BadInput when it is invalid."""
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"job name {shown(name)}: use 1 to 128 letters, digits, . _ / -")
+    return name
 
 
 def check_kind(kind: str) -> str:

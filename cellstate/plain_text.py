@@ -67,9 +67,27 @@ def check_text(text: str, what: str, *, lines: bool = False) -> str:
 
 def check_texts(value: Any, what: str) -> None:
     """Check every text within a plain value, names of fields included. Raises BadInput."""
+    if all_printable(value):
+        return
     for path, problem in problems(value):
         at = ".".join(cleaned(str(step))[:40] for step in path)
         raise BadInput(f"{what}: {at}: {problem}")
+
+
+def all_printable(value: Any) -> bool:
+    """Return whether every text within a plain value is short and printable ASCII: then it has no problem."""
+    letters, ahead = 0, [value]
+    for each in ahead:  # which grows meanwhile
+        if isinstance(each, str):
+            if not (each.isascii() and each.isprintable() and len(each) <= MOST_LETTERS):
+                return False
+            letters += len(each)
+        elif isinstance(each, Mapping):
+            ahead += each
+            ahead += each.values()
+        elif isinstance(each, list | tuple):
+            ahead += each
+    return letters <= MOST_IN_ALL
 
 
 def problems(value: Any, path: Path = (), *, lines: bool = False) -> Iterator[tuple[Path, str]]:

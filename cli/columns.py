@@ -1,15 +1,14 @@
 """Selectable output columns of lists: any field of the JSON document, as a table or as JSON."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from omega.cellstate.errors import BadInput
 from omega.cli import render
 from omega.cli.app import App
+from omega.queries.columns import chosen, flat
 
 Columns = tuple[str, ...]
 WIDE, NAME = ("*",), ("name",)
@@ -45,7 +44,7 @@ def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns)
         if app.as_json:
             render.document(document)
         return app.as_json
-    records = [dict(_flat(row)) for row in document[rows]]
+    records = [dict(flat(row)) for row in document[rows]]
     if columns == WIDE:
         names = (name for row in records for name, value in row.items() if not isinstance(value, Mapping))
         columns = tuple(dict.fromkeys(names))
@@ -53,32 +52,14 @@ def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns)
         for row in records:
             render.line(str(row.get("id") or row.get("name")))
         return True
-    _check(records, columns)
-    chosen = [{name: row.get(name) for name in columns} for row in records]
+    selected = chosen(document[rows], columns)
     if app.as_json:
-        render.document({**document, rows: chosen})
+        render.document({**document, rows: selected})
         return True
-    numeric = [all(isinstance(row[name], int | float | None) for row in chosen) for name in columns]
+    numeric = [all(isinstance(row[name], int | float | None) for row in selected) for name in columns]
     headings = [f">{name}" if right and records else name for name, right in zip(columns, numeric, strict=True)]
-    render.table(headings, [[_shown(row[name]) for name in columns] for row in chosen])
+    render.table(headings, [[_shown(row[name]) for name in columns] for row in selected])
     return True
-
-
-def _flat(row: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields by name, nested ones included: ``counts`` and ``counts.placed``."""
-    for name, value in row.items():
-        yield within + name, value
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{within}{name}.")
-
-
-def _check(records: Sequence[Mapping[str, Any]], columns: Columns) -> None:
-    known = list(dict.fromkeys(name for row in records for name in row))
-    for name in columns:
-        if records and name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise BadInput(f"column {name!r}: {hint}known columns: {', '.join(known)}")
 
 
 def _shown(value: Any) -> str:

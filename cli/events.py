@@ -10,7 +10,7 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.live.waiting import patiently
-from omega.queries.event_list import Filter, Missing, Tail, job_id, list_events, listed_json
+from omega.queries.event_list import Filter, Missing, Tail, job_id, list_events, listed_json, page_json
 from omega.queries.events import KINDS, Event, current_kind
 
 if TYPE_CHECKING:
@@ -58,10 +58,8 @@ def command(
     cell = app.open()
     wanted = Filter(frozenset(kinds), None if asked is None else job_id(cell, asked))
     page = list_events(cell, since, limit, wanted)
-    gap = page.gap and page.gap.as_json()["gap"]
-    document = {"cell": cell.name, "first_version": page.first_version, "version": page.at, "gap": gap}
     if (app.as_json and not follow) or columns:
-        answered(app, document | {"events": listed_json(cell, page.events)}, "events", columns)
+        answered(app, page_json(cell, page), "events", columns)
         return
     printer = _Printer(cell, app.as_json)
     printer.print([*([page.gap] if page.gap else ()), *page.events])

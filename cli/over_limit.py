@@ -31,15 +31,11 @@ def settle(
     belongs: "Callable[[Job], bool]",
 ) -> tuple[dict[str, int], int]:
     """Evict what is over a limit, or report it; return by how much the use is over now, and the evicted tasks."""
-    from omega.cellstate.resources import format_amount
-    from omega.limits import evict
+    from omega.limits import settle as settled
 
-    evicted = evict(cell, excess, belongs, app.now_ms, app.by) if mode == "evict" else 0
-    over = dict(excess())
+    over, evicted, warning = settled(cell, what, excess, belongs if mode == "evict" else None, app.now_ms, app.by)
     if evicted:
         render.note(f"{what}: {units.count(evicted, 'task')} evicted; they are pending again")
-    if over:
-        amounts = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in over.items())
-        kept = "running tasks continue, none starts until enough have ended; --over evict evicts the difference"
-        render.warning(f"{what}: over by {amounts}: {kept}")
+    if warning:
+        render.warning(warning)
     return over, evicted

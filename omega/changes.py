@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.errors import Overtaken, Refused
+from omega.cellstate.errors import NotOwner, Overtaken, Refused
 from omega.cellstate.model import JobState
 from omega.queries.job_state import ended, group_names, state
 from omega.users import user_of
@@ -22,12 +22,12 @@ MOST_DIGITS = 15
 
 
 def check_owner(me: str, cell: "JobStore", jobs: "Iterable[Job]", *, force: bool) -> None:
-    """Raise Refused for a job of another user than `me`, unless forced; a job without a user is open to all."""
+    """Raise NotOwner for a job of another user than `me`, unless forced; a job without a user is open to all."""
     me, _ = user_of(cell, me)
     for job in () if force else jobs:
         owner = job.spec.get("user")
         if owner not in (None, me):
-            raise Refused(f"job {job.name}: belongs to {owner}, and you are {me}; --force changes it")
+            raise NotOwner(f"job {job.name}: belongs to {owner}, and you are {me}; --force changes it")
 
 
 def group_of(job: "Job", asked: str | None) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import MOST_PRECEDENCE, Limits
-from omega.cellstate.resources import Dimensions, shown
+from omega.cellstate.resources import Dimensions, format_amount, shown
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -134,3 +134,22 @@ def evict(
         if not over:
             break
     return evicted
+
+
+def settle(
+    cell: "JobStore | OperatorStore",
+    what: str,
+    excess: Callable[[], Mapping[str, int]],
+    belongs: "Callable[[Job], bool] | None",
+    now_ms: Callable[[], int],
+    by: str,
+) -> tuple[dict[str, int], int, str]:
+    """Evict what is over a limit; return by how much the use is over then, the evicted tasks, and a warning.
+
+    `belongs` None: nothing is evicted. The warning is empty when the use is within the limit.
+    """
+    evicted = 0 if belongs is None else evict(cell, excess, belongs, now_ms, by)
+    over = dict(excess())
+    amounts = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in over.items())
+    kept = "running tasks continue, none starts until enough have ended; --over evict evicts the difference"
+    return over, evicted, f"{what}: over by {amounts}: {kept}" if over else ""

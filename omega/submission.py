@@ -1,7 +1,7 @@
 """Submission of jobs: their ids, their users, and names that are taken."""
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -20,6 +20,7 @@ from omega.users import STATED, owned, user_of
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
+    from omega.cellstate.pools import Pools
     from omega.cellstate.ports import JobStore
     from omega.cellstate.replies import Submitted
     from omega.jobfile.reader import JobFile
@@ -126,12 +127,18 @@ def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
 
 def check_names(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
     """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
-    holders = cell.ids_by_name([spec.name for spec in specs])
-    jobs = cell.jobs_by_id(sorted(set(holders.values())))
-    for spec in specs:
+    for spec, holder in names_taken(cell, specs):
+        raise taken(spec, holder, by_id=False)
+
+
+def names_taken(cell: "JobStore", specs: "Sequence[JobSpec]") -> "Iterator[tuple[JobSpec, str]]":
+    """Yield the jobs whose names other live jobs have, with the id of that job."""
+    holders = cell.ids_by_name([spec.name for spec in specs]) if specs else {}
+    jobs = cell.jobs_by_id(sorted(set(holders.values()))) if holders else {}
+    for spec in specs if jobs else ():
         holder = jobs.get(holders.get(spec.name, spec.id))
         if holder is not None and holder.id != spec.id and not ended(holder):
-            raise taken(spec, holder.id, by_id=False)
+            yield spec, holder.id
 
 
 def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
@@ -163,13 +170,13 @@ def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
     )
 
 
-def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
+def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
     """Refuse jobs whose pool is configured for others, holds no jobs or is unknown once pools are configured.
 
     A job without a pool belongs to that of its user, which exists while the user has jobs. The store checks names of
     pools as well; users are not authenticated beyond what the connection proves (docs/jobs.md).
     """
-    pools = cell.pools()
+    pools = cell.pools() if pools is None else pools
     if not pools.configured:
         return
     for spec in specs:
@@ -194,15 +201,22 @@ def submit(
 ) -> "Iterator[Submitted]":
     """Submit jobs, and yield the store's answers a call at a time. Raises Refused or Duplicate for one not taken."""
     check_pools(cell, specs)
-    outputs = {spec.id: plan["output"] for spec in specs if (plan := spec.spec.get(PLAN))}
-    claim_outputs(cell, specs, outputs)
+    claim_outputs(cell, specs)
+    for spec, answer in zip(specs, answers_to(cell, specs, now_ms, by, hold=hold), strict=True):
+        if answer.status not in WORDS:  # it was taken since the check
+            raise refusal(spec, answer)
+        yield answer
+
+
+def answers_to(
+    cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
+) -> "Iterator[Submitted]":
+    """Submit jobs that were checked, and yield the store's answers, also of those that it does not take."""
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
         for spec, answer in zip(chunk, _acknowledged(cell, chunk, now_ms, by, hold=hold), strict=True):
-            if path := outputs.get(spec.id):
-                cell.claim_directory(path, spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
-            if answer.status not in WORDS:  # it was taken since the check
-                raise refusal(spec, answer)
+            if plan := spec.spec.get(PLAN):
+                cell.claim_directory(plan["output"], spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
             yield answer
 
 
@@ -224,8 +238,9 @@ def _acknowledged(
         raise NotReplicated(error.state, remedy) from error
 
 
-def claim_outputs(cell: "JobStore", specs: "Sequence[JobSpec]", outputs: Mapping[str, str]) -> None:
+def claim_outputs(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
     """Claim the output directories of MapReduce jobs, by their ids; raise Refused for one that a live job has."""
+    outputs = {spec.id: plan["output"] for spec in specs if (plan := spec.spec.get(PLAN))}
     claimed: list[tuple[str, str]] = []
     for spec in specs:
         if path := outputs.get(spec.id):

@@ -7,7 +7,7 @@ depend on the record of the job that had it: a service that restarts after its e
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import NotFound
 from omega.cellstate.model import Job, JobSpec, TaskGroup
 from omega.schedulers.rolling import counted, going, targets
 
@@ -81,7 +81,7 @@ def _group(*row: Any) -> TaskGroup:
 
 
 def find(job: Job, number: int | None) -> Version:
-    """Return the version of a number; None: the one before the present. Refused when the job does not keep it."""
+    """Return the version of a number; None: the one before the present. NotFound when the job does not keep it."""
     kept = earlier(job)
     if number is None and kept:
         return kept[-1]
@@ -89,9 +89,9 @@ def find(job: Job, number: int | None) -> Version:
         if version.number == number:
             return version
     if number is None:
-        raise Refused(f"job {job.name}: was never updated, so there is no earlier version; see omega job history")
+        raise NotFound(f"job {job.name}: was never updated, so there is no earlier version; see omega job history")
     there = ", ".join(str(version.number) for version in (*kept, present(job)))
-    raise Refused(f"job {job.name}: has no version {number} (any more); it has {there}")
+    raise NotFound(f"job {job.name}: has no version {number} (any more); it has {there}")
 
 
 def next_fields(job: Job, at_ms: int, by: str) -> dict[str, Any]:

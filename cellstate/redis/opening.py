@@ -7,7 +7,7 @@ from omega.cellstate import keys
 from omega.cellstate.addresses import safe_url
 from omega.cellstate.connections import Pool
 from omega.cellstate.durability import Durability
-from omega.cellstate.errors import BadInput, CellGone, Refused, StoreError, Unreadable, Unsuitable
+from omega.cellstate.errors import BadInput, CellGone, NotFound, Refused, StoreError, Unreadable, Unsuitable
 from omega.cellstate.override import override
 from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.redis.cell_names import cells, forget, register
@@ -111,13 +111,13 @@ class RedisOpening(RedisCalls):
         return cell
 
     def check_exists(self, *, any_schema: bool = False) -> str:
-        """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
+        """Return the names of its resources; NotFound when there is no such cell (any more), Unsuitable as in `open`."""
         names = ("schema", "resources", "migrating", "durability")
         schema, resources, migrating, durability = self._command(self.client.hmget, self._prefix + "meta", names)
         if schema is None:
             there = self._others()
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
-            raise Refused(f"{where}; make one with omega cell create {self.name}")
+            raise NotFound(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
             self._check_schema(schema.decode())
             if migrating is not None:

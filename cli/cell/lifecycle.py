@@ -13,9 +13,10 @@ from omega.cellstate.resources import Dimensions
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.lazy import cells_completed
-from omega.cli.machine.simulate import lives, note_offline
+from omega.cli.machine.simulate import note_offline
 from omega.cli.options import amount_options, named
 from omega.live.simulated import DEFAULT_EXECUTOR
+from omega.machine_changes import JOIN_CHUNK, executor_lives
 from omega.queries import units
 from omega.queries.cells import contents, durability_json, durability_text
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from omega.cellstate.model import MachineSpec
     from omega.cellstate.ports import StoredCell
     from omega.many_cells.new_cell import Spread
-
-JOIN_CHUNK = 1_000
 
 
 @click.command()
@@ -88,7 +87,7 @@ def create(
         render.document(document | more | ({} if lies is None else {"shard": asdict(lies)}))
         return
     _say(cell, fresh, like, machines, capacity, lies)
-    if machines and not lives(cell, DEFAULT_EXECUTOR):
+    if machines and not executor_lives(cell, DEFAULT_EXECUTOR):
         note_offline(DEFAULT_EXECUTOR)
 
 

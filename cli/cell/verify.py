@@ -1,32 +1,10 @@
 """``omega cell verify``."""
 
-from contextlib import suppress
-from typing import TYPE_CHECKING
-
 import click
 
-from omega.cellstate.errors import Unreadable
 from omega.cli import render
 from omega.cli.app import App
 from omega.queries import units
-
-if TYPE_CHECKING:
-    from omega.cellstate.audit import Report
-    from omega.cellstate.ports import Queries
-
-
-def with_epoch(cell: "Queries", report: "Report") -> "Report":
-    """Add pools whose published fair share is not the one that the epoch's input gives."""
-    from dataclasses import replace
-
-    from omega.cellstate.audit import Violation
-    from omega.queries.pool_shares import wrong_epoch
-
-    try:
-        wrong = [Violation(6, what, f"pool {name}") for name, what in wrong_epoch(cell)]
-    except Unreadable:
-        return report  # which says so
-    return replace(report, violations=(*report.violations, *wrong)) if wrong else report
 
 
 @click.command()
@@ -41,18 +19,13 @@ def command(ctx: click.Context, name: str | None, since: int) -> None:
 
     Exits 1 on a violation, and when the store is configured to evict or lose data.
     """
-    from omega.cellstate.audit import verify
-    from omega.cellstate.server import check_suitable, server_info
     from omega.queries.event_text import clock
-    from omega.queries.pool_shares import machine_warnings_of
+    from omega.verifying import verified
 
     app: App = ctx.obj
     cell = app.open(name)
-    check_suitable(server_info(app.url))
     with render.busy(f"verifying {cell.name}", quiet=app.as_json) as told:
-        report, warnings = with_epoch(cell, verify(cell, told, since)), list[str]()
-        with suppress(Unreadable):  # the report says so
-            warnings = machine_warnings_of(cell)
+        report, warnings = verified(app.url, cell, since, told)
     if app.as_json:
         render.document(report.as_json() | {"warnings": warnings})
     else:

@@ -53,7 +53,8 @@ def update_by_file(
     specs = jobs_of(cell, [read], fields)
     if len(specs) != 1:
         raise BadInput(f"{read.name}: {len(specs)} jobs; update one at a time")
-    job, change = update(cell, prepared(cell, specs, None, fields)[0], check, app.user, app.now_ms, app.by, force=force)
+    spec = prepared(cell, specs, None, fields)[0]
+    job, change = update(cell, spec, check, app.user, app.now_ms, app.by, force=force)
     report(ctx, cell, job, change, follow=follow)
 
 

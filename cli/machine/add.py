@@ -1,22 +1,16 @@
 """``omega machine add``."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from omega.cellstate.errors import Duplicate
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.cell.lifecycle import JOIN_CHUNK
-from omega.cli.machine.simulate import lives, note_offline
+from omega.cli.machine.simulate import note_offline
 from omega.cli.options import AttributeValues, amount_options, attribute_option, attributes_of, named
 from omega.live.simulated import DEFAULT_EXECUTOR
+from omega.machine_changes import JOIN_CHUNK, add
 from omega.queries import units
-
-if TYPE_CHECKING:
-    from omega.cellstate.model import MachineSpec
-    from omega.cellstate.ports import OperatorStore
 
 
 @click.command()
@@ -56,37 +50,17 @@ def command(
     capacity = cell.dimensions.parse_capacity(amounts)
     wanted = [f"{names[0]}{i}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
     specs = [MachineSpec(name, capacity, attributes_of(attributes, i)) for i, name in enumerate(wanted)]
-    fresh = _fresh(cell, specs)
     with render.progress(quiet=app.as_json) as bars:
-        bar = bars.add_task("machines", total=len(fresh), more="", visible=len(fresh) > JOIN_CHUNK)
-        for start in range(0, len(fresh), JOIN_CHUNK):
-            bars.advance(bar, len(cell.join(executor, fresh[start : start + JOIN_CHUNK], app.now_ms())))
-    same = len(specs) - len(fresh)
-    if same:
-        cell.await_replicas()  # an earlier command may have added them without its confirmation
-    serves = lives(cell, executor)
+        bar = bars.add_task("machines", total=len(specs), more="", visible=len(specs) > JOIN_CHUNK)
+        document = add(
+            cell, executor, specs, app.now_ms(), lambda done, total: bars.update(bar, total=total, completed=done)
+        )
     if app.as_json:
-        added = [spec.name for spec in fresh]
-        render.document({"cell": cell.name, "added": added, "unchanged": same, "executor_lives": serves})
+        render.document(document)
         return
+    same = document["unchanged"]
     there = f" · {same:,} unchanged" if same else ""
-    render.line(f"{units.count(len(fresh), 'machine')} added · {units.amounts(cell.dimensions, capacity)} each{there}")
-    if not serves:
+    added, each = units.count(len(document["added"]), "machine"), units.amounts(cell.dimensions, capacity)
+    render.line(f"{added} added · {each} each{there}")
+    if not document["executor_lives"]:
         note_offline(executor)
-
-
-def _fresh(cell: "OperatorStore", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
-    """Return those that are not there. Duplicate when one is there with other amounts or attributes."""
-    indices = cell.machine_indices([spec.name for spec in specs])
-    known = {machine.name: machine for machine in cell.machines_at(sorted(indices.values()))}
-    for spec in specs:
-        there = known.get(spec.name)
-        if there is not None and (there.capacity, dict(there.attributes)) != (spec.capacity, dict(spec.attributes)):
-            has = units.amounts(cell.dimensions, there.capacity)
-            if there.capacity == spec.capacity:
-                has = ", ".join(f"{key}={value}" for key, value in there.attributes.items()) or "no attributes"
-            raise Duplicate(
-                f"machine {spec.name}: in cell {cell.name} already, with {has}; "
-                "change it with omega machine resize, remove it first, or choose another name"
-            )
-    return [spec for spec in specs if spec.name not in known]

@@ -1,23 +1,15 @@
 """``omega machine drain``, ``up``, ``down``, ``remove``, ``set`` and ``resize``: change machines that are named."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from omega.cellstate.errors import Refused
 from omega.cellstate.model import MachineState
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.options import NAME, amount_options, named, vector
+from omega.cli.options import NAME, amount_options, named
+from omega.machine_changes import resize as resized, set_attributes, set_state
 from omega.queries import units
-from omega.queries.machines import find_machines, tasks_on
-
-if TYPE_CHECKING:
-    from omega.cellstate.model import Machine, Run
-    from omega.cellstate.ports import OperatorStore
-
 
 _names = click.argument("names", nargs=-1, required=True, metavar="NAME…")
 
@@ -28,59 +20,21 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
     `deadline_ms`: after this time the machines' tasks are evicted; None clears an earlier deadline.
     """
     cell = app.open(to_change=True)
-    machines = find_machines(cell, names)
-    agents = {agent.number for agent in cell.agents().values() if agent.lives} if to is MachineState.GONE else ()
-    answers = []
-    for machine in machines:
-        put_back = cell.set_machine_state(machine.index, to, app.now_ms(), app.by)
-        cell.set_deadline(machine.index, deadline_ms)
-        answers.append((machine, put_back))
-    runs = cell.runs([machine.index for machine in machines])
-    left = tasks_on(runs)
-    if to is MachineState.DRAINED and deadline_ms is None:
-        for text in endless(cell, runs, {machine.index: machine.name for machine in machines}):
-            render.warning(text)
+    document, warnings = set_state(cell, names, to, app.now_ms(), app.by, deadline_ms)
+    for text in warnings:
+        render.warning(text)
     if app.as_json:
-        deadline = {} if deadline_ms is None else {"deadline_ms": deadline_ms}
-        changed = [
-            {
-                "name": machine.name,
-                "index": machine.index,
-                "before": machine.state.name.lower(),
-                "state": to.name.lower(),
-                "put_back": put_back,
-                "tasks": left.get(machine.index, 0),
-                **deadline,
-                **({"agent_ends": True} if machine.executor in agents else {}),
-            }
-            for machine, put_back in answers
-        ]
-        render.document({"cell": cell.name, "machines": changed})
+        render.document(document)
         return
-    for machine, put_back in answers:
-        was = " already" if machine.state is to else ""
-        more = f" · {units.count(put_back, 'task')} requeued" if put_back else ""
-        tasks = left.get(machine.index, 0)
+    for each in document["machines"]:
+        was = " already" if each["before"] == each["state"] else ""
+        more = f" · {units.count(each['put_back'], 'task')} requeued" if each["put_back"] else ""
+        tasks = each["tasks"]
         more += f" · {units.count(tasks, 'task')} still running" if tasks and to is MachineState.DRAINED else ""
         if deadline_ms is not None:
             more += f" · evicted after {units.seconds(deadline_ms / 1000)}" if deadline_ms else " · evicted now"
-        more += " · its agent ends" if machine.executor in agents else ""
-        render.line(f"machine {machine.name} {done}{was}{more}")
-
-
-def endless(cell: "OperatorStore", runs: "Sequence[Run]", names: Mapping[int, str]) -> list[str]:
-    """Return a warning for each machine that services keep from becoming empty."""
-    there = cell.jobs_by_id(sorted({run.job for run in runs if not run.leaving}))
-    services = defaultdict[int, set[str]](set)
-    for run in runs:
-        job = there.get(run.job)
-        if job is not None and job.kind == "service" and not run.leaving:
-            services[run.machine].add(job.name)
-    return [
-        f"machine {names[machine]}: drained without a deadline, and keeps {units.listing(sorted(jobs))}: services do "
-        "not end by themselves; drain it again with --deadline"
-        for machine, jobs in sorted(services.items())
-    ]
+        more += " · its agent ends" if "agent_ends" in each else ""
+        render.line(f"machine {each['name']} {done}{was}{more}")
 
 
 @click.command()
@@ -146,28 +100,14 @@ def set_(app: App, name: str, changes: Sequence[str], *, evict: bool) -> None:
 
     Blocked jobs with constraints that the change may satisfy are retried.
     """
-    from omega.pools.leaving import after_attributes, check
-
     asked = _read(changes)
-    cell = app.open(to_change=True)
-    machine = find_machines(cell, [name])[0]
-    leaving = after_attributes(cell, machine.index, asked)
-    check(leaving, f"machine {machine.name}", evict=evict)
-    cell.set_machine_attributes(machine.index, asked, app.now_ms(), app.by)
-    has = dict(cell.described([machine.index])[0][1])
+    document = set_attributes(app.open(to_change=True), name, asked, app.now_ms(), app.by, evict=evict)
     if app.as_json:
-        render.document(
-            {
-                "cell": cell.name,
-                "name": machine.name,
-                "index": machine.index,
-                "attributes": has,
-                "evicted": leaving.total(),
-            }
-        )
+        render.document(document)
         return
+    has = document["attributes"]
     said = ", ".join(f"{key}={value}" for key, value in has.items()) or "no attributes"
-    render.line(f"machine {machine.name} has {said}")
+    render.line(f"machine {document['name']} has {said}")
 
 
 def _read(changes: Sequence[str]) -> Mapping[str, str | None]:
@@ -199,38 +139,11 @@ def resize(app: App, name: str, cpu: str | None, memory: str | None, others: Map
     if not amounts:
         raise click.UsageError("missing amounts; give the new capacity, such as --cpu 16 --memory 64Gi")
     cell = app.open(to_change=True)
-    machine = find_machines(cell, [name])[0]
-    capacity = vector(cell.dimensions, amounts, machine.capacity)
-    given = [amount if name in amounts else None for name, amount in zip(cell.dimensions.names, capacity, strict=True)]
-    victims = _victims(cell, machine) if evict else []
-    try:
-        evicted = cell.set_machine_capacity(machine.index, given, app.now_ms(), app.by, victims)
-    except Refused:
-        raise Refused(
-            f"machine {machine.name}: has more allocated than {units.amounts(cell.dimensions, capacity)}; "
-            "add --evict, or drain it first"
-        ) from None
+    document = resized(cell, name, amounts, app.now_ms(), app.by, evict=evict)
     if app.as_json:
-        render.document(
-            {
-                "cell": cell.name,
-                "name": machine.name,
-                "index": machine.index,
-                "capacity": cell.dimensions.numbers(capacity),
-                "evicted": evicted,
-            }
-        )
+        render.document(document)
         return
+    evicted = document["evicted"]
     more = f" · {units.count(evicted, 'task')} evicted and requeued" if evicted else ""
-    render.line(f"machine {machine.name} has {units.amounts(cell.dimensions, capacity)}{more}")
-
-
-def _victims(cell: "OperatorStore", machine: "Machine") -> list[tuple[int, int]]:
-    """Return all placements of a machine as (placement, tasks), in eviction order; the store evicts only as needed."""
-    from omega.cellstate.ranges import count
-
-    runs = [run for run in cell.runs([machine.index]) if not run.leaving]
-    jobs = {run.job: cell.job(run.job) for run in runs}
-    precedence = {job_id: job.precedence if job else 0 for job_id, job in jobs.items()}
-    runs.sort(key=lambda run: (precedence[run.job], -run.placement))
-    return [(run.placement, count(run.tasks)) for run in runs]
+    has = units.amounts(cell.dimensions, tuple(document["capacity"].values()))
+    render.line(f"machine {document['name']} has {has}{more}")

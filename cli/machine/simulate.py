@@ -1,7 +1,6 @@
 """``omega machine simulate``, and the hint to run it for machines whose executor does not run."""
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
@@ -9,9 +8,6 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.options import process_options
 from omega.live.simulated import DEFAULT_EXECUTOR
-
-if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
 
 
 @click.command()
@@ -38,12 +34,6 @@ def command(app: App, executor: str, speed: float) -> None:
     cell = app.open()
     render.note(f"executor {executor} runs in cell {cell.name}; Ctrl-C stops it")
     run_simulated_executor(cell, executor, speed, StopRequest())
-
-
-def lives(cell: "Queries", executor: str) -> bool:
-    """Return whether an executor holds its lease."""
-    known = cell.executor_records()
-    return executor in known and known[executor].lives
 
 
 def note_offline(executor: str) -> None:

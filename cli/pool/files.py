@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -22,30 +21,19 @@ def import_(app: App, *, file: Path, version: int | None, evict: bool) -> None:
 
     If FILE names a version, or --check does, the import is refused when the pools have another one.
     """
-    from omega.pools.changes import change
-    from omega.pools.effects import warnings
     from omega.pools.file import read
+    from omega.pools.one import import_pools
 
     cell = app.open(to_change=True)
     wanted, named = read(file, cell.dimensions)
-    before, after = change(
-        cell, lambda pools: replace(wanted, version=pools.version), app.now_ms(), app.by,
-        named if version is None else version, evict=evict, repair=True,
-    )  # fmt: skip
-    old, new = before.by_name, after.by_name
-    counts = {
-        "added": len(new.keys() - old.keys()),
-        "changed": sum(name in old and replace(old[name], number=pool.number) != pool for name, pool in new.items()),
-        "removed": len(old.keys() - new.keys()),
-    }
-    warned = warnings(after)
-    for line in warned:
+    document = import_pools(cell, wanted, app.now_ms(), app.by, named if version is None else version, evict=evict)
+    for line in document["warnings"]:
         render.warning(line)
     if app.as_json:
-        render.document({"cell": cell.name, "version": after.version, **counts, "warnings": warned})
+        render.document(document)
         return
-    said = ", ".join(f"{count} {what}" for what, count in counts.items())
-    render.note(f"{said}; the pools have version {after.version}")
+    said = ", ".join(f"{document[what]} {what}" for what in ("added", "changed", "removed"))
+    render.note(f"{said}; the pools have version {document['version']}")
 
 
 @click.command()

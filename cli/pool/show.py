@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from omega.cellstate.errors import Refused
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.pool import settings
@@ -16,22 +15,15 @@ from omega.cli.pool import settings
 @click.pass_obj
 def command(app: App, *, name: str) -> None:
     """Show the settings, shares and volume of a pool."""
-    from omega.pools.effects import weight_line
-    from omega.pools.form import settings_of
-    from omega.queries.pool_shares import not_in_effect, pools_json
+    from omega.pools.one import pool_json
 
     cell = app.open()
-    document = pools_json(cell)
-    row = next((row for row in document["pools"] if row["name"] == name), None)
-    if row is None:
-        raise Refused(f"pool {name!r}: neither configured nor in use; see omega pool list")
-    pools = cell.pools()
-    pool, own = pools.by_name.get(name), settings_of(pools, name)
-    unread, divides = not_in_effect(cell, pools, name), weight_line(pools, name) if pool else ""
+    document = pool_json(cell, name)
     if app.as_json:
-        row |= {"not_in_effect": unread, "weight_divides": divides, "settings": own}
-        render.document({"cell": cell.name, "version": document["version"], "epoch": document["epoch"], "pool": row})
+        render.document(document)
         return
+    row, own = document["pool"], document["pool"]["settings"]
+    pool = cell.pools().by_name.get(name)
 
     def shares(field: str) -> str:
         parts = row[field].items() if field not in ("strong", "integral") or any(row[field].values()) else ()
@@ -40,7 +32,7 @@ def command(app: App, *, name: str) -> None:
     facts = {
         "pool": name, "parent": row["parent"], "tree": row["tree"],
         "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"],
-        "weight": divides or f"{row['weight']:g}",
+        "weight": row["weight_divides"] or f"{row['weight']:g}",
         "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
         "users": (", ".join(pool.users) or "all") if pool else "", "reclaim": row["reclaim"],
     }  # fmt: skip
@@ -50,7 +42,7 @@ def command(app: App, *, name: str) -> None:
         "usage": shares("usage"), "demand": shares("demand"),
         "satisfaction": settings.number(row["satisfaction"]), "least satisfied job": settings.least(row["least"]),
         "dominant resource": row["dominant_resource"] or "", "status": row["status"],
-        "not in effect": unread.replace(": not in effect", ""),
+        "not in effect": row["not_in_effect"].replace(": not in effect", ""),
         "volume": _volume(row) if pool and pool.integral.kind != "none" else "",
     }  # fmt: skip
     render.facts(facts)

@@ -29,7 +29,7 @@ class ManyCells:
 
     def submit(
         self, jobs: Sequence[JobLike], user: str, by: str, policy: str | CellPolicy | None, *, hold: bool
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Submit each job to the best cell. Raises BadInput, Duplicate, Refused, StoreError."""
         held, said = list[bool](), dict[str, None]()
 

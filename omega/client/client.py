@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -11,32 +10,23 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from omega import changes, submission
 from omega.cellstate.errors import BadInput
 from omega.client.arguments import known, place, positive
+from omega.client.cell_calls import CellCalls
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.client.dry_runs import DryRuns
 from omega.client.given_jobs import GivenJobs, JobLike, given_jobs
 from omega.client.lost_jobs import Submissions
+from omega.client.machine_calls import MachineCalls
+from omega.client.pool_calls import PoolCalls
 from omega.client.settings import named_cell, named_store
 from omega.client.task_records import TaskRecords
+from omega.client.together import Submission, submit_together
 from omega.client.updates import Updates
 from omega.client.waits import Waits
-from omega.limits import set_limits
 from omega.live import waiting
-from omega.queries import (
-    cells,
-    event_list,
-    events,
-    explanations,
-    fleet,
-    jobs,
-    machines,
-    plans,
-    pool_shares,
-    schedulers,
-)
+from omega.queries import cells, event_list, events, explanations, jobs, plans
 from omega.queries.job_fields import KindFields
 from omega.queries.job_status import JobStatus
-from omega.queries.recent import recently
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -49,7 +39,7 @@ Document: TypeAlias = dict[str, Any]
 POLL_SECONDS = 0.2
 
 
-class Client(Updates, DryRuns, TaskRecords, Waits):
+class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, Waits):
     """One cell of a store.
 
     Threads may share a client: each call has a connection for itself. Every call returns the JSON document of the
@@ -106,28 +96,40 @@ class Client(Updates, DryRuns, TaskRecords, Waits):
 
     # Jobs
 
-    def submit(self, *jobs: JobLike, hold: bool = False, cells_policy: "str | CellPolicy | None" = None) -> Document:
+    def submit(
+        self, *jobs: JobLike, hold: bool = False, cells_policy: "str | CellPolicy | None" = None, new: bool = False,
+        next_id: Callable[[], str] = submission.new_id,
+    ) -> Document:  # fmt: skip
         """Submit jobs; those of a client of several cells to the best one each. See ``omega job submit``.
 
         All jobs are checked first: none is submitted when one is invalid or a live job has its name. They are then sent
         500 per call, each an atomic change. When a call fails, or refuses a job because another client took its name
         since the check, the jobs of earlier calls, and the others of this one, stay submitted. A job with an id that is
         submitted again unchanged has the status ``unchanged``, so that a submission may be repeated after an error.
-        `cells_policy` chooses among several cells, by its name or as an object (docs/many-cells.md).
+        `cells_policy` chooses among several cells, by its name or as an object (docs/many-cells.md). With `new` none of
+        the jobs may exist (Overtaken). `next_id` returns the id of each job that has none.
 
         Raises BadInput, Duplicate, Refused, StoreError.
         """
         if self._connections.several is not None:
             return self._many.submit(jobs, self.user, self._by, cells_policy, hold=hold)
+        one = Submission(jobs, hold, new, next_id)
+        self.submit_together([one])
+        return one.result()
+
+    def submit_together(self, submissions: Sequence[Submission]) -> None:
+        """Submit the jobs of several callers in as few calls as possible, and set the answer or error of each.
+
+        Raises StoreError when the store fails; then some submissions may have taken effect.
+        """
         with self._connections.cell() as cell:
-            cell.members()
-            given = self._prepared(cell, jobs)
-            return self._submitted(cell, given.specs, given.warnings, hold=hold or given.hold)
+            submit_together(cell, submissions, self._submissions, user=self.user, by=self._by)
 
     def plan(self, *jobs: JobLike, scored: bool = False) -> Document:
         """Return where the tasks of jobs would be placed if they were submitted now; nothing is submitted."""
         with self._connections.cell() as cell:
             given = self._prepared(cell, jobs)
+            submission.check_pools(cell, given.specs)
             document = plans.plan_jobs(cell, given.specs, scored=scored)[1]
             return document | {"warnings": given.warnings + document["warnings"]}
 
@@ -251,91 +253,7 @@ class Client(Updates, DryRuns, TaskRecords, Waits):
             answers = [(job, make(cell, job)) for job in self._found(cell, asked, check, force=force)]
             return {"cell": cell.name, "jobs": [changes.change_json(job, after) for job, after in answers]}
 
-    # The cell
-
-    def machines(self, *, state: str | None = None, limit: int | None = None, after: int | None = None) -> Document:
-        """Return a page of machines by index: the first `limit` (None: all) in a state whose index is above `after`.
-
-        ``next`` of the answer is the `after` of the next page, None on the last one. See ``omega machine list``.
-        """
-        known("state", state, fleet.STATES)
-        positive(limit=limit)
-        with self._connections.cell() as cell:
-            return machines.list_machines(cell, machines.page(cell, state, limit, after))
-
-    def limits(self, kind: str | None = None) -> Document:
-        """Return limits and use of a kind of job, or of all with limits or placed tasks. See ``omega cell limits``."""
-        with self._connections.cell() as cell:
-            rows = {name: cells.limits_json(cell.dimensions, use) for name, use in cells.kinds_of(cell, kind).items()}
-            return {"cell": cell.name, "limits": rows}
-
-    def set_limits(self, kind: str, limits: Mapping[str, Any], *, clear: bool = False) -> Document:
-        """Change the limits of a kind of job and return them: ``resources`` by name, ``jobs``, ``precedence``.
-
-        Fields that are absent stay, None removes a limit, `clear` removes all others. See ``omega cell limits KIND``.
-        """
-        with self._connections.cell() as cell:
-            cell.members()
-            set_limits(cell, kind, limits, _now_ms(), self._by, clear=clear)
-        return self.limits(kind)
-
-    def pools(self) -> Document:
-        """Return the pools with settings, demand, usage, fair share and status. See ``omega pool list``."""
-        with self._connections.cell() as cell:
-            return pool_shares.pools_json(cell)
-
-    def export_pools(self) -> Document:
-        """Return pools and trees as `import_pools` takes them. See ``omega pool export``."""
-        from omega.pools.form import as_document
-
-        with self._connections.cell() as cell:
-            return as_document(cell.pools())
-
-    def import_pools(self, document: Mapping[str, Any], *, version: int | None = None) -> Document:
-        """Replace all pools and trees by those of a document, and return them as `export_pools` does.
-
-        Raises Overtaken when the pools are not of `version`, or else of the version that the document names, if any;
-        BadInput and Refused as ``omega pool import`` does.
-        """
-        from omega.pools import changes, file, form
-
-        with self._connections.cell() as cell:
-            cell.members()
-            wanted, named = file.from_values(document, cell.dimensions)
-            known = named if version is None else version
-            _, after = changes.change(cell, lambda _: wanted, _now_ms(), self._by, known)
-            return form.as_document(after)
-
-    def plan_pools(self, document: Mapping[str, Any]) -> Document:
-        """Return the fair shares before and after an import of a document. See ``omega pool plan``."""
-        from omega.pools import changes, file
-
-        with self._connections.cell() as cell:
-            wanted, _ = file.from_values(document, cell.dimensions)
-            changes.check_all(cell, wanted)
-            return pool_shares.plan_json(cell, wanted)
-
-    def schedulers(self, *, everybody: bool = False) -> Document:
-        """Return the schedulers and their figures, with `everybody` also past ones. See ``omega scheduler list``."""
-        with self._connections.cell() as cell:
-            found = schedulers.describe(cell, everybody)
-            return {"cell": cell.name, "schedulers": found} | cells.writes_json(cell)
-
-    def cell_status(self) -> Document:
-        """Return the figures of the cell. See ``omega cell status``."""
-        with self._connections.cell() as cell:
-            figures = cells.describe(cell, cell.kinds(), recently(cell, _now_ms()))
-            return {"cell": cell.name, "store": self._connections.shown_url} | figures | cells.writes_json(cell)
-
-    def cells(self) -> Document:
-        """Return the cells of the store. See ``omega cell list``."""
-        with ExitStack() as opened:
-
-            def open_cell(name: str) -> "JobStore":
-                return opened.enter_context(closing(self._connections.open(name)))
-
-            rows = cells.list_cells(self._connections.cells(), open_cell)
-        return {"store": self._connections.shown_url, "cells": rows}
+    # Events
 
     def events(
         self,

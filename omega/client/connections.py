@@ -13,7 +13,7 @@ from omega.client.defaults import which
 from omega.many_cells.opened import chosen_cells
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.ports import StoredCell
 
 
 class Connections:
@@ -25,7 +25,7 @@ class Connections:
         self.several = chosen_cells(cell)
         """The names of ``any`` (none: all cells) or ``a,b`` in place of that of a cell; None for one cell."""
         self._url: str | None = None
-        self._free: list[JobStore] = []
+        self._free: list[StoredCell] = []
         self._lock = threading.Lock()
         self._closed = False
         self.unreadable: dict[tuple[str, str], str] = {}
@@ -58,7 +58,7 @@ class Connections:
             client.close()
 
     @contextmanager
-    def cell(self) -> "Iterator[JobStore]":
+    def cell(self) -> "Iterator[StoredCell]":
         """Lend a cell to one call.
 
         After an error of the store, or an interruption (Ctrl-C may come in the middle of a reply), its connection is
@@ -75,7 +75,7 @@ class Connections:
             raise
         self._give_back(lent)
 
-    def _take(self) -> "JobStore":
+    def _take(self) -> "StoredCell":
         with self._lock:
             if self._closed:
                 raise Refused("the client is closed; make another one")
@@ -85,11 +85,11 @@ class Connections:
             raise Refused(f"cell {self._cell}: this call takes one cell; submit, jobs and status take several")
         return self.open(self._cell or which(self.cells(), self.shown_url))
 
-    def open(self, name: str) -> "JobStore":
+    def open(self, name: str) -> "StoredCell":
         """Open a cell on a connection of its own. Raises Refused when there is none of that name."""
         return connect_cell(self.url, name)
 
-    def _give_back(self, lent: "JobStore") -> None:
+    def _give_back(self, lent: "StoredCell") -> None:
         with self._lock:
             self.unreadable |= lent.unreadable
             lent.unreadable.clear()

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from omega.cellstate.cuts import Cut, Report
 from omega.cellstate.errors import JobLost
 from omega.cellstate.transaction import Position
-from omega.submission import submit
+from omega.submission import WORDS, submit
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import JobStore, Queries
     from omega.cellstate.replies import Submitted
 
+Send = Callable[..., "Iterator[Submitted]"]
 MOST = 1_000
 """Submitted jobs that a client keeps, the newest ones."""
 
@@ -44,13 +45,17 @@ class Submissions:
         self._lock = threading.Lock()
 
     def submit(
-        self, cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: Callable[[], int], by: str, *, hold: bool = False
-    ) -> "Iterator[Submitted]":
-        """Submit jobs as `omega.submission.submit` does, and keep them."""
+        self, cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: Callable[[], int], by: str, *, hold: bool = False,
+        send: "Send" = submit,
+    ) -> "Iterator[Submitted]":  # fmt: skip
+        """Submit jobs as `omega.submission.submit`, or `send`, does, and keep those that the store took."""
         if not cell.sightings.last.version:
             cell.look_back()
         before = cell.sightings.last
-        for spec, answer in zip(specs, submit(cell, specs, now_ms(), by, hold=hold), strict=True):
+        for spec, answer in zip(specs, send(cell, specs, now_ms(), by, hold=hold), strict=True):
+            if answer.status not in WORDS:
+                yield answer
+                continue
             if cell.sightings.last.version < answer.modified:
                 cell.look_back()  # its connection was opened anew: the version is not known to be its own
             self._keep(_Submission(spec, cell.sightings.last, before, cell.sightings.known, held=hold))

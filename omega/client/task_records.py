@@ -1,17 +1,14 @@
 """Tasks by index, jobs that are submitted again, and use, for `omega.Client`."""
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omega import changes, submission
+from omega import changes
 from omega.client.arguments import known, positive
-from omega.queries.job_warnings import unserved, warnings
+from omega.client.together import Submission, submit_together
 from omega.queries.jobs import find_job
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore
     from omega.client.connections import Connections
     from omega.client.lost_jobs import Submissions
 
@@ -64,7 +61,9 @@ class TaskRecords:
             origin = find_job(cell, job)
             changes.check_owner(self.user, cell, [origin], force=force)
             spec = rerun(cell, origin, name, failed=failed, tasks=tasks, group=group)
-            return self._submitted(cell, submission.prepared(cell, [spec], self.user), hold=hold)
+            one = Submission([spec], hold)
+            submit_together(cell, [one], self._submissions, user=self.user, by=self._by)
+            return one.result()
 
     def usage(self, by: str = "user", *, from_ms: int | None = None, to_ms: int | None = None) -> Document:
         """Return what users, pools or kinds used in whole hours, by default of the last day. See ``omega usage``."""
@@ -73,16 +72,3 @@ class TaskRecords:
         known("by", by, BY)
         with self._connections.cell() as cell:
             return use(cell, by, from_ms, to_ms, _now_ms())
-
-    def _submitted(
-        self, cell: "JobStore", specs: "Sequence[JobSpec]", known: "Sequence[str]" = (), *, hold: bool
-    ) -> Document:
-        """Submit prepared jobs and return the answers, with warnings that are `known`."""
-        partings = cell.sightings.partings
-        answers = list(self._submissions.submit(cell, specs, _now_ms, self._by, hold=hold))
-        rows = submission.submitted_json(specs, answers)
-        fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
-        found = [*known, *warnings(cell, fresh), *unserved(cell, fresh)]
-        if cell.sightings.partings != partings:  # the store lost versions meanwhile, maybe those of these jobs
-            self._submissions.again(cell, _now_ms, self._by, {spec.id for spec in specs})
-        return {"cell": cell.name, "jobs": rows, "warnings": found}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ MOST_VALUES = 5_000_000
 """Maximum number of values in a file; an alias counts at each use."""
 FREE_ALIASED, MOST_ALIASED = 20_000, 10
 """Maximum number of values repeated by aliases and merge keys: a constant, and a factor on the values written out."""
+MOST_LETTERS_ONCE = 128 << 10
+"""Maximum size of a file whose texts are short without a look at each of them."""
 MOST_DEPTH = 20
 """Maximum depth of nested values; no file needs more than five levels."""
 
@@ -28,16 +31,28 @@ Path = tuple[str | int, ...]
 """Path to a value: field names and positions in lists."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Document:
-    """A file's plain value, and the nodes with the line of every value (None: no lines available)."""
+    """A file's plain value, and the nodes with the line of every value (None: no lines available).
+
+    `json`: the text of a file whose nodes are found when an error names the first line.
+    """
 
     name: str
     value: Any
-    root: "yaml.Node | None"
+    root: "yaml.Node | None" = None
+    json: str | None = None
+
+    @property
+    def printable(self) -> bool:
+        """Whether no text in it can have a problem of `omega.cellstate.plain_text`: short and printable ASCII."""
+        text = self.json or "\\"
+        return len(text) <= MOST_LETTERS_ONCE and text.isascii() and "\\" not in text and "\x7f" not in text
 
     def where(self, path: Path) -> str:
         """Return ``FILE:LINE`` of a value, or of the nearest enclosing value that exists."""
+        if self.json is not None:
+            self.root, self.json = _lines(self.json), None
         if self.root is None:
             return self.name
         node, line = self.root, self.root.start_mark.line
@@ -70,8 +85,16 @@ class _Empty(Exception):
     """A file without a value."""
 
 
-def parse(name: str, text: str, content: str = "a job, with at least name and tasks") -> Document:
-    """Read a file's text; one named ``.json`` must be JSON. `content`: the expected content, for errors.
+class _Twice(Exception):
+    """A field that a mapping has twice."""
+
+
+def parse(
+    name: str, text: str, content: str = "a job, with at least name and tasks", *, is_json: bool | None = None
+) -> Document:
+    """Read a file's text as YAML or JSON; `is_json`: as JSON only (None: if its name ends in ``.json``).
+
+    `content`: the expected content, for errors.
 
     Raises BadInput with the line of what cannot be read, of a field that is there twice, and for a
     file that is empty, too large, holds several documents or repeats too much by aliases.
@@ -79,7 +102,10 @@ def parse(name: str, text: str, content: str = "a job, with at least name and ta
     if len(text) > MOST_LETTERS:
         raise BadInput(f"{name}: larger than {MOST_LETTERS >> 20} MiB; split it")
     try:
-        return _json(name, text) if name.endswith(".json") else _yaml(name, text)
+        only_json = name.endswith(".json") if is_json is None else is_json
+        return _json(name, text) if only_json else _yaml(name, text)
+    except _Twice:
+        raise _found_twice(name, text) from None
     except _Empty:
         raise BadInput(f"{name}: empty; write {content}") from None
     except json.JSONDecodeError as error:
@@ -105,13 +131,30 @@ def _yaml(name: str, text: str, value: Any = None) -> Document:
 
 def _json(name: str, text: str) -> Document:
     """Read JSON. Lines are unknown in a file with tabs between values or some escapes, which are no YAML."""
-    value = json.loads(text, parse_int=_json_integer, parse_constant=_json_constant)
+    value = json.loads(text, parse_int=_json_integer, parse_constant=_json_constant, object_pairs_hook=_fields)
+    if text.count(",") >= MOST_VALUES:
+        raise BadInput(f"{name}: more than {MOST_VALUES:,} values; split it")
+    _check_depth(name, value, MOST_DEPTH)
+    return Document(name, value, json=text)
+
+
+def _lines(text: str) -> "yaml.Node | None":
+    """Return the nodes of JSON that was read; None where it is no YAML."""
+    loader = Loader(text.replace("\t", " "))
     try:
-        return _yaml(name, text.replace("\t", " "), value)
-    except yaml.YAMLError:
-        json.loads(text, parse_int=_json_integer, object_pairs_hook=lambda pairs: _json_once(name, pairs))
-        _check_depth(name, value, MOST_DEPTH)
-        return Document(name, value, None)
+        root: yaml.Node | None = loader.get_single_node()
+    except (yaml.YAMLError, ValueError):
+        return None
+    finally:
+        loader.dispose()
+    return root
+
+
+def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise _Twice
+    return fields
 
 
 def _json_integer(text: str) -> int:
@@ -122,6 +165,17 @@ def _json_integer(text: str) -> int:
 
 def _json_constant(text: str) -> float:
     raise ValueError(f"{text} is not a number in JSON")
+
+
+def _found_twice(name: str, text: str) -> BadInput:
+    """Return the error for JSON in which a mapping has a field twice, with its lines where they are known."""
+    try:
+        with suppress(yaml.YAMLError):
+            _yaml(name, text.replace("\t", " "))
+        json.loads(text, object_pairs_hook=lambda pairs: _json_once(name, pairs))
+    except BadInput as error:
+        return error
+    raise RuntimeError("no field is there twice")
 
 
 def _json_once(name: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -136,8 +190,8 @@ def _json_once(name: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _check_depth(name: str, value: Any, left: int) -> None:
     if left < 0:
         raise BadInput(f"{name}: {_DEEP}")
-    if isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(each, dict | list):
             _check_depth(name, each, left - 1)
 
 

@@ -8,6 +8,7 @@ they are stored in `JobSpec.spec`.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import After, JobSpec
-from omega.cellstate.plain_text import cleaned, problems
+from omega.cellstate.plain_text import all_printable, cleaned, problems
 from omega.cellstate.resources import Dimensions, Resources, shown
 from omega.cellstate.schema import POLICY
 from omega.jobfile.document import Document, Path, joined, parse
@@ -25,6 +26,8 @@ from omega.schedulers.job_fields import BadField, JobField, read_values
 
 FindJob = Callable[[str], str]
 """Return the id of an existing job by name or id; raises Refused when there is none."""
+Where = Callable[[str], str]
+"""Return the place of a field of a job, for messages."""
 FieldsOf = Callable[[str], Sequence[JobField] | None]
 """Return the fields that the policies of a kind declare; None when nobody knows them."""
 
@@ -45,10 +48,11 @@ _WANTED = {
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job file's name, for messages, and its text."""
+    """A job file's name, for messages, its text, and whether that is JSON (None: if the name ends in ``.json``)."""
 
     name: str
     text: str
+    is_json: bool | None = None
 
 
 def _nowhere(name: str) -> str:
@@ -70,15 +74,15 @@ def load(
     Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: error; allowed values``, at most four of them.
     """
     read: list[JobSpec | tuple[Document, Path, JobForm, str]] = []
-    taken: dict[tuple[str, str], str] = {}
+    taken: dict[tuple[str, str], Where] = {}
     own: dict[str, str] = {}
     for file in files:
         if isinstance(file, JobSpec):
-            _take(file, f"job {file.name}", f"job {file.name}", taken)
+            _take(file, partial(_named, file), taken)
             own |= {file.name: file.id, file.id: file.id}
             read.append(file)
             continue
-        document = parse(file.name, file.text)
+        document = parse(file.name, file.text, is_json=file.is_json)
         entries = document.value if isinstance(document.value, list) else [document.value]
         if not entries:
             raise BadInput(f"{file.name}: no job in it; write at least name and tasks")
@@ -87,7 +91,7 @@ def load(
             job = _entry(document, here, entry)
             if fields_of is not None:
                 job.policy = _policy(document, here, job, fields_of(job.kind))
-            _take(job, document.where((*here, "name")), document.where((*here, "id")), taken)
+            _take(job, partial(_place, document, here), taken)
             job_id = new_id() if job.id is None else job.id
             own |= {job.name: job_id, job_id: job_id}
             read.append((document, here, job, job_id))
@@ -110,7 +114,7 @@ def _after(document: Document, here: Path, job: JobForm, own: dict[str, str], fi
 def _entry(document: Document, here: Path, entry: Any) -> JobForm:
     if not isinstance(entry, dict):
         raise BadInput(f"{document.where(here)}: {shown(entry)} is not a job; write fields such as name and tasks")
-    for path, problem in problems(entry):
+    for path, problem in () if document.printable or all_printable(entry) else problems(entry):
         raise BadInput(f"{document.where((*here, *path))}: {cleaned(_field((*here, *path)))}: {problem}")
     kind = MapReduceForm if entry.get("kind") == "mapreduce" else JobForm
     try:
@@ -127,13 +131,23 @@ def _policy(document: Document, here: Path, job: JobForm, known: Sequence[JobFie
         raise BadInput(f"{document.where(at)}: {_field(here)}{'.' if here else ''}{error}") from None
 
 
-def _take(job: JobForm | JobSpec, name_at: str, id_at: str, taken: dict[tuple[str, str], str]) -> None:
-    """Refuse a name or an id that another job of the same submission has."""
-    for field, value, at in (("name", job.name, name_at), ("id", job.id, id_at)):
+def _named(job: JobSpec, _: str) -> str:
+    return f"job {job.name}"
+
+
+def _place(document: Document, here: Path, field: str) -> str:
+    return document.where((*here, field))
+
+
+def _take(job: JobForm | JobSpec, where: Where, taken: dict[tuple[str, str], Where]) -> None:
+    """Refuse a name or an id that another job of the same submission has; `where` returns the place of a field."""
+    for field, value in (("name", job.name), ("id", job.id)):
         if value is not None:
-            if (field, value) in taken:
-                raise BadInput(f"{at}: {field}: {value!r} is that of the job at {taken[field, value]}; choose another")
-            taken[field, value] = at
+            other = taken.setdefault((field, value), where)
+            if other is not where:
+                raise BadInput(
+                    f"{where(field)}: {field}: {value!r} is that of the job at {other(field)}; choose another"
+                )
 
 
 def _spec(

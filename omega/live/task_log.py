@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import NotFound
 from omega.embedded.places import state_directory
 from omega.live.agent.output import StreamReader, last_lines
 from omega.live.agent.places import all_places
@@ -48,13 +48,13 @@ class TaskLog:
     ) -> "TaskLog":  # fmt: skip
         """Find the output of a task of the group of a name (None: the first), by default of its newest generation.
 
-        With `index` that of the task with this index in the array. Refused when there is no such task.
+        With `index` that of the task with this index in the array. NotFound when there is no such task.
         """
         number = _group(job, group, generation)
         if index is not None:
             task = TaskNames.of(job).task(job, number, index)
         if not 0 <= task < job.groups[number].indices:
-            raise Refused(f"job {job.name}: has no task {task}; the last one is {job.groups[number].indices - 1}")
+            raise NotFound(f"job {job.name}: has no task {task}; the last one is {job.groups[number].indices - 1}")
         log = cls(cell, job, number, task, stream)
         log.find()
         return log
@@ -122,7 +122,7 @@ class TaskLog:
 
 
 def _group(job: "Job", asked: str | None, generation: int | None) -> int:
-    """Return the group of a name (None: the first) and a generation (None: the newest). Raises Refused."""
+    """Return the group of a name (None: the first) and a generation (None: the newest). Raises NotFound."""
     names, all_of_it = group_names(job), generations(job)
     current = named_groups(job)
     if asked is None:
@@ -130,11 +130,11 @@ def _group(job: "Job", asked: str | None, generation: int | None) -> int:
     elif asked in (now := [names[number] for number in current]):
         newest = current[now.index(asked)]
     else:
-        raise Refused(f"job {job.name}: has no task group {asked!r}; it has {', '.join(now)}")
+        raise NotFound(f"job {job.name}: has no task group {asked!r}; it has {', '.join(now)}")
     if generation is None:
         return newest
     alike = [i for i, name in enumerate(names) if len(current) == 1 or name == names[newest]]
     for i in alike:
         if all_of_it[i] == generation:
             return i
-    raise Refused(f"job {job.name}: has no generation {generation} of these tasks; the newest is {all_of_it[newest]}")
+    raise NotFound(f"job {job.name}: has no generation {generation} of these tasks; the newest is {all_of_it[newest]}")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omega.cellstate.errors import Overtaken, Refused, Unreadable
+from omega.cellstate.errors import NotFound, Overtaken, Refused, Unreadable
 from omega.cellstate.pools import ROOT, Pool, Pools
 from omega.cellstate.pools.rules import check
 from omega.pools.leaving import after_pools, check as check_leaving
@@ -76,7 +76,7 @@ def without(pools: Pools, names: "tuple[str, ...]") -> Pools:
     """Return pools without some. Refused when one is unknown, or has pools below it that stay."""
     for name in names:
         if name not in pools.by_name:
-            raise Refused(f"pool {name!r}: not configured; see omega pool list")
+            raise NotFound(f"pool {name!r}: not configured; see omega pool list")
         below = [each.name for each in pools.children.get(name, []) if each.name not in names]
         if below:
             raise Refused(f"pool {name}: has pools below it: {', '.join(below)}; remove or move them first")

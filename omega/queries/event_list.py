@@ -83,6 +83,18 @@ def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) 
     return EventList(first, kept.first, at, gap)
 
 
+def events_json(cell: "Queries", since: int | None, limit: int, wanted: Wanted) -> dict[str, Any]:
+    """Return the events of `list_events` as plain values, with the versions that the log has and lacks."""
+    return page_json(cell, list_events(cell, since, limit, wanted))
+
+
+def page_json(cell: "Queries", page: EventList) -> dict[str, Any]:
+    """Return a list of events as plain values."""
+    gap = page.gap and page.gap.as_json()["gap"]
+    head = {"cell": cell.name, "first_version": page.first_version, "version": page.at, "gap": gap}
+    return head | {"events": listed_json(cell, page.events)}
+
+
 def listed_json(cell: "Queries", listed: Sequence[Event | Missing]) -> list[dict[str, Any]]:
     """Return events and gaps as plain values; those of tasks of an array with names and indices.
 

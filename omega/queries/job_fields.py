@@ -1,7 +1,9 @@
 """The fields that the policies of a kind declare for its jobs, as a client knows them."""
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import BadInput
@@ -74,11 +76,19 @@ class KindFields:
         published = self._live.get(kind) or ([self._left[kind]] if kind in self._left else [])
         if published:
             return merged([JobField.from_json(each) for each in figures[PUBLISHED]] for figures in published)
-        from omega.schedulers import registry
+        from omega.schedulers.registry import RESTRICT
 
-        if kind not in registry.offers(registry.SCHEDULERS):
-            return None
-        try:
-            return tuple(registry.scheduler(kind).job_fields)
-        except BadInput:
-            return None
+        return _installed(kind, os.environ.get(RESTRICT), tuple(sys.path))
+
+
+@lru_cache(maxsize=64)
+def _installed(kind: str, *_: object) -> "Sequence[JobField] | None":
+    """Return the fields of the installed scheduler of a kind; the other arguments are what the answer depends on."""
+    from omega.schedulers import registry
+
+    if kind not in registry.offers(registry.SCHEDULERS):
+        return None
+    try:
+        return tuple(registry.scheduler(kind).job_fields)
+    except BadInput:
+        return None

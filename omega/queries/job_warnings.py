@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate.resources import format_amount
 from omega.queries.fleet import Fleet
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.constraints.demands import Relation
+    from omega.schedulers.work import Work
 
 MOST_GANGS = 100
 """Gangs of different shapes that are tried on an empty cell: 10 ms each on 10,000 machines."""
@@ -34,6 +35,20 @@ class _Warning(NamedTuple):
 def warnings(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about jobs that are about to be, or were just, submitted: those with one text in one line."""
     return _merged(_Warnings(cell, specs).all()) if specs else []
+
+
+def warnings_of(cell: "Queries", submissions: "Sequence[Sequence[JobSpec]]") -> list[list[str]]:
+    """Warnings about the jobs of each of several submissions, which have different names."""
+    specs = [spec for each in submissions for spec in each]
+    by_job: dict[str, list[_Warning]] = {}
+    for each in _Warnings(cell, specs).all() if specs else ():
+        by_job.setdefault(each.job, []).append(each)
+    missing = {spec.kind for spec in specs} - kinds_of(cell.members()) if specs else set()
+    return [
+        _merged(warned for spec in each for warned in by_job.get(spec.name, ()))
+        + [_unserved(kind) for kind in sorted({spec.kind for spec in each} & missing)]
+        for each in submissions
+    ]
 
 
 def _merged(warned: Iterable[_Warning]) -> list[str]:
@@ -56,7 +71,11 @@ def _subject(alike: Sequence[_Warning]) -> str:
 def unserved(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about kinds of jobs, just submitted, of which no scheduler is live (``NO_SCHEDULER``)."""
     kinds = sorted({spec.kind for spec in specs} - kinds_of(cell.members())) if specs else []
-    return [f"no scheduler of kind {kind} is live; start one with omega scheduler run {kind}" for kind in kinds]
+    return list(map(_unserved, kinds))
+
+
+def _unserved(kind: str) -> str:
+    return f"no scheduler of kind {kind} is live; start one with omega scheduler run {kind}"
 
 
 class _Warnings:
@@ -65,6 +84,7 @@ class _Warnings:
     def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]") -> None:
         self.cell, self.specs, self.fleet = cell, specs, Fleet(cell.sums())
         self._pool_limits = PoolLimits(cell)
+        self._last: tuple[JobSpec | None, Any] = (None, None)
 
     def all(self) -> list[_Warning]:
         """Return every warning, job by job."""
@@ -78,6 +98,12 @@ class _Warnings:
             if spec.gang and not unplaceable:
                 lines += self._gang(spec, gangs)
         return lines
+
+    def _work(self, spec: "JobSpec") -> "Work":
+        """Return a job as a scheduler would hold it; several checks in a row need the same."""
+        if spec is not self._last[0]:
+            self._last = (spec, as_work(spec))
+        return self._last[1]
 
     @cached_property
     def empty(self) -> "Snapshot":
@@ -94,7 +120,7 @@ class _Warnings:
         """Task groups, or a gang, that exceed a limit of their kind or of their pools by themselves."""
         from omega.schedulers.limits import limited_by_kind, never_admitted
 
-        names, work = self.cell.dimensions.names, as_work(spec)
+        names, work = self.cell.dimensions.names, self._work(spec)
         limits = [] if use is None else [limited_by_kind(work.job, use, names)]
         limits += self._pool_limits.of(work.job)
         for at, reached in never_admitted(work.job, work.left, limits, names).items():
@@ -124,7 +150,7 @@ class _Warnings:
         from omega.schedulers.constraints.advice import warnings as advice
         from omega.schedulers.constraints.demands import NONE, demands
 
-        work = as_work(spec)
+        work = self._work(spec)
         wants = [demands(work.job, group) for group in range(len(spec.groups))]
         if all(each is NONE for each in wants) or not self.fleet.up:
             return
@@ -139,7 +165,7 @@ class _Warnings:
         from omega.schedulers.constraints.locality import is_local
         from omega.schedulers.constraints.locality_levels import notes
 
-        work = as_work(spec)
+        work = self._work(spec)
         if is_local(work.job) and self.fleet.total:
             look_up(self.cell, self.empty, [work])
             for i, group in enumerate(spec.groups):
@@ -166,7 +192,7 @@ class _Warnings:
     @cached_property
     def _running_names(self) -> frozenset[str]:
         """Names of live jobs among those that the jobs are to be near, or apart from; these jobs are there as well."""
-        names = {relation.job for spec in self.specs for _, _, relation in _relations_of(spec)}
+        names = {relation.job for spec in self.specs for _, _, relation in _relations_of(self._work(spec))}
         ids = self.cell.ids_by_name(sorted(names)) if names else {}
         jobs = self.cell.jobs_by_id(sorted(set(ids.values()))) if ids else {}
         live = (name for name, job_id in ids.items() if job_id in jobs and not ended(jobs[job_id]))
@@ -174,7 +200,7 @@ class _Warnings:
 
     def _relations(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Relations that cannot act: to the job itself, or to a job that is not there."""
-        for i, field, relation in _relations_of(spec):
+        for i, field, relation in _relations_of(self._work(spec)):
             what = f"{field} {relation.job}"
             if relation.job == spec.name:
                 other = "use different_machines or spread" if field == "apart_from" else "remove it"
@@ -185,7 +211,7 @@ class _Warnings:
 
     def _simulated(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about a job with commands in a cell of simulated machines only."""
-        if as_work(spec).job.commands and self.fleet.up and self.fleet.all_simulated:
+        if self._work(spec).job.commands and self.fleet.up and self.fleet.all_simulated:
             yield _Warning(
                 spec.name,
                 "it runs commands and all machines are simulated, so it stays pending; start an agent with omega "
@@ -197,7 +223,7 @@ class _Warnings:
         from omega.schedulers.constraints.demands import NONE, demands
         from omega.schedulers.constraints.explanation import explain
 
-        work, least = as_work(spec), spec.gang_min or spec.total
+        work, least = self._work(spec), spec.gang_min or spec.total
         shape = work.shape()
         if len(spec.groups) == 1 and demands(work.job, 0) is NONE:
             known[shape] = min(spec.total, self.fleet.room(spec.groups[0].need))
@@ -211,12 +237,12 @@ class _Warnings:
             yield _Warning(spec.name, f"a gang of {at_least}{count(least, 'task')}; {most}; it stays pending")
 
 
-def _relations_of(spec: "JobSpec") -> Iterator[tuple[int, str, "Relation"]]:
+def _relations_of(work: "Work") -> Iterator[tuple[int, str, "Relation"]]:
     """Yield the relations of a job's groups to other jobs: the group, the field and the relation."""
     from omega.schedulers.constraints.demands import NONE, demands
 
-    job = as_work(spec).job
-    for i in range(len(spec.groups)):
+    job = work.job
+    for i in range(len(job.groups)):
         if (wants := demands(job, i)) is not NONE:
             yield from ((i, "near", relation) for relation in wants.near)
             yield from ((i, "apart_from", relation) for relation in wants.apart)

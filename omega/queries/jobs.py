@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import NotFound, Refused
 from omega.cellstate.pages import JobPage, Keep
 from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, counts, head_state, own_groups, state
@@ -29,7 +29,7 @@ def find_job(cell: "Queries", asked: str) -> "Job":
 
     A prefix is looked for among the ids of the `MOST_BEGUN` newest jobs.
 
-    Raises Refused when there is none, or several ids begin like this.
+    Raises NotFound when there is none, Refused when several ids begin like this.
     """
     job = cell.job(asked)
     if job is None and (named := cell.ids_by_name([asked])):
@@ -41,7 +41,7 @@ def find_job(cell: "Queries", asked: str) -> "Job":
             raise Refused(f"job {asked!r}: {begin}; write more of the id")
         job = cell.job(near[0]) if near else None
     if job is None:
-        raise Refused(f"job {asked!r}: not in cell {cell.name}; see omega job list{_lately_lost(cell)}")
+        raise NotFound(f"job {asked!r}: not in cell {cell.name}; see omega job list{_lately_lost(cell)}")
     return job
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import NotFound, Refused
 from omega.cellstate.model import MachineState
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Position
@@ -30,7 +30,7 @@ def state_word(machine: "Machine") -> str:
 def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
     """Return machines by name, index or unique prefix of a name, in the given order.
 
-    Raises Refused for the first that is unknown or ambiguous.
+    Raises NotFound for the first that is unknown, Refused for one that is ambiguous.
     """
     machines: dict[int, Machine] = {}
     for text in asked:
@@ -41,17 +41,17 @@ def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
         if machine is None:
             near = cell.machines_at(cell.indices_of_prefix(text, MOST_COMPLETED))
             if len(near) != 1:
-                raise Refused(_unknown(cell.name, text, [each.name for each in near]))
+                raise _unknown(cell.name, text, [each.name for each in near])
             machine = near[0]
         machines[machine.index] = machine
     return list(machines.values())
 
 
-def _unknown(cell: str, text: str, near: Sequence[str]) -> str:
+def _unknown(cell: str, text: str, near: Sequence[str]) -> Refused:
     if near:
         begin = f"{len(near):,} machines of cell {cell} begin so ({listing(near)})"
-        return f"machine {text!r}: {begin}; write more of the name"
-    return f"machine {text!r}: not in cell {cell}; see omega machine list"
+        return Refused(f"machine {text!r}: {begin}; write more of the name")
+    return NotFound(f"machine {text!r}: not in cell {cell}; see omega machine list")
 
 
 def names_and_states(cell: "Queries") -> "Iterator[tuple[str, str]]":

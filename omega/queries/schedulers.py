@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import NotFound, Refused
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
 def meant(cell: "Queries", members: Sequence[str], asked: str | None) -> Sequence[str]:
     """Return the schedulers of the given words: by name, by kind, by what only one name, or only one kind, begins with.
 
-    Raises Refused when there is none, or several begin so.
+    Raises NotFound when there is none, Refused when several begin so.
     """
     kinds = {member: member.partition("/")[0] for member in members}
     named = [member for member, kind in kinds.items() if asked in (None, member, kind)]
@@ -94,4 +94,4 @@ def meant(cell: "Queries", members: Sequence[str], asked: str | None) -> Sequenc
         return near
     if near:
         raise Refused(f"scheduler {asked!r}: is ambiguous: {listing(near)}; give more of the name")
-    raise Refused(f"scheduler {asked!r}: not in cell {cell.name}; its schedulers: {listing(members) or 'none'}")
+    raise NotFound(f"scheduler {asked!r}: not in cell {cell.name}; its schedulers: {listing(members) or 'none'}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.arrays import index_text, task_of
 from omega.cellstate import ranges
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import NotFound
 from omega.queries.job_state import group_names
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class TaskNames:
         return f"{called}[{self.indices(group, tasks)}]"
 
     def task(self, job: "Job", group: int, index: int) -> int:
-        """Return the number of the task with an index, of a group of this job. Refused when there is none."""
+        """Return the number of the task with an index, of a group of this job. NotFound when there is none."""
         spec, count = self._specs[group], job.groups[group].indices
         task = task_of(spec, index)
         if task is None or not 0 <= task < count:
             last = index_text(spec, str(max(0, count - 1)))
-            raise Refused(f"job {job.name}: has no task with index {index}; the last one is {last}")
+            raise NotFound(f"job {job.name}: has no task with index {index}; the last one is {last}")
         return task
 
     def as_json(self, group: int, tasks: str) -> dict[str, Any]:

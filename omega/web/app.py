@@ -10,13 +10,21 @@ from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from omega.web import problems
 from omega.web.access.admissions import Access
 from omega.web.access.gate import Gate
+from omega.web.api.slashes import EncodedSlashes
 from omega.web.console.live import LivePages
 from omega.web.service import Service
 from omega.web.sse import OpenStreams
 
 ROUTERS = (
+    "omega.web.api.submissions",
+    "omega.web.api.changes",
+    "omega.web.api.jobs",
+    "omega.web.api.machines",
+    "omega.web.api.pools",
+    "omega.web.api.cells",
     "omega.web.console.live",
     "omega.web.console.cells",
     "omega.web.console.jobs",
@@ -60,4 +68,6 @@ def create_app(service: Service, access: Access) -> Application:
     for name in ROUTERS:
         router: APIRouter = import_module(name).router
         app.include_router(router)
+    problems.install(app)
+    app.add_middleware(EncodedSlashes)
     return app

@@ -13,11 +13,15 @@ from omega.client.client import Client
 from omega.client.defaults import which
 from omega.queries.mirror.mirrors import Mirrors
 from omega.users import VouchedUser
+from omega.web.together import Together
 
 P = ParamSpec("P")
 T = TypeVar("T")
 THREADS = 8
 """Calls to the store at once; further ones wait without a thread."""
+
+KNOWN_SECONDS = 5.0
+"""For so long the answer is used which cell is the only one."""
 
 
 @dataclass(slots=True)
@@ -28,24 +32,37 @@ class Service:
     default: str | None = None
     mirrors: Mirrors = field(init=False)
     _clients: dict[str, Client] = field(default_factory=dict)
+    _known: str = ""
+    _known_until: float = 0.0
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
 
+    together: Together = field(init=False)
+
     def __post_init__(self) -> None:
-        self.mirrors = Mirrors(self.store)
+        self.mirrors, self.together = Mirrors(self.store), Together(self.call)
 
     async def cell_name(self, asked: str | None) -> str:
         """Return the name of the cell of a request: `asked`, else the default, else the only one. Raises Refused."""
-        return asked or self.default or which(await self.mirrors.names(), self.mirrors.shown_url)
+        if asked or self.default:
+            return asked or self.default or ""
+        if anyio.current_time() > self._known_until:
+            self._known = which(await self.mirrors.names(), self.mirrors.shown_url)
+            self._known_until = anyio.current_time() + KNOWN_SECONDS
+        return self._known
 
     async def call(
         self, cell: str, user: str, call: Callable[Concatenate[Client, P], T], *arguments: P.args, **options: P.kwargs
     ) -> T:
         """Run a call of a client of a cell for a user on a thread; one that changes the cell is not interrupted."""
-        client = self._clients.get(cell)
-        if client is None:
-            client = self._clients.setdefault(cell, Client(self.store, cell))
+        client = self._clients.get(cell) or Client(self.store, cell)
         here = partial(call, client.as_user(VouchedUser(user)), *arguments, **options)
-        return await anyio.to_thread.run_sync(here, limiter=self._limiter)
+        try:
+            answer = await anyio.to_thread.run_sync(here, limiter=self._limiter)
+            self._clients.setdefault(cell, client)  # not before: names of cells that do not exist are not kept
+        finally:
+            if self._clients.get(cell) is not client:
+                client.close()
+        return answer
 
     async def close(self) -> None:
         """Stop the mirrors and close all connections."""

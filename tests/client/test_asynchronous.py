@@ -48,7 +48,12 @@ async def test_answers_are_those_of_the_client(omega: Omega, client: Client, cel
 
 
 async def test_it_has_the_calls_of_the_client_with_their_parameters() -> None:
-    calls = {name for name in dir(Client) if not name.startswith("_")} - {"as_user", "unreadable", "begin_events"}
+    calls = {name for name in dir(Client) if not name.startswith("_")} - {
+        "as_user",
+        "unreadable",
+        "begin_events",
+        "submit_together",
+    }
     assert calls | {"user"} == {name for name in vars(AsyncClient) if not name.startswith("_")}
     for name in calls - {"close", "events"}:
         assert signature(getattr(AsyncClient, name)) == signature(getattr(Client, name)), name

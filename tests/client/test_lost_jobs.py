@@ -1,7 +1,7 @@
 """A client whose jobs the store lost: it learns that, submits again what it waits for, and nothing else."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import pytest
@@ -56,12 +56,12 @@ def test_a_job_that_is_waited_for_is_submitted_again(
 def test_a_job_that_is_lost_before_its_submission_returns_is_submitted_again(
     client: Client, cell: RedisCell, after_a_loss: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def losing(used: RedisCell, _: object) -> list[str]:
+    def losing(used: RedisCell, submissions: Sequence[object]) -> list[list[str]]:
         after_a_loss()
         used.look_back()  # as each connection that is opened anew does
-        return []
+        return [[] for _ in submissions]
 
-    monkeypatch.setattr("omega.client.task_records.unserved", losing)
+    monkeypatch.setattr("omega.client.together.warnings_of", losing)
     answer = client.submit(job("late"))
     assert client.status("late")["id"] == answer["jobs"][0]["id"]
     assert [cut.number for cut in cell.cuts().kept] == [1]

@@ -1,0 +1,82 @@
+"""Parameters that several routes take, as dependencies."""
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Path, Query
+from pydantic import AfterValidator
+
+from omega.cellstate.errors import BadInput
+from omega.client.arguments import known
+from omega.web.api.slashes import decoded
+from omega.web.service import Served
+
+MOST_INDEX = 1 << 53
+
+
+async def _cell_name(
+    served: Served,
+    cell: Annotated[str | None, Query(description="Cell; default: that of omega serve, else the only one")] = None,
+) -> str:
+    return await served.cell_name(cell)
+
+
+CellName = Annotated[str, Depends(_cell_name)]
+"""The name of the cell of a request."""
+Fields = Annotated[str | None, Query(description="Fields of each row, comma-separated; nested ones as a.b")]
+
+
+async def _job(job: Annotated[str, Path(description="Id, name, or beginning of an id")]) -> str:
+    return decoded(job)
+
+
+async def _name(name: Annotated[str, Path(description="Name")]) -> str:
+    return decoded(name)
+
+
+JobName = Annotated[str, Depends(_job)]
+Name = Annotated[str, Depends(_name)]
+
+
+async def _check(
+    if_match: Annotated[
+        str | None, Header(description="Modify index that the job must have, in quotes, or an ETag of it")
+    ] = None,
+) -> int | None:
+    """Return the modify index of ``If-Match``, None without one. Raises BadInput."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix("W/").strip('"').partition(".")[0]
+    if not (text.isascii() and text.isdigit() and int(text) < MOST_INDEX):
+        raise BadInput(f'If-Match {if_match[:40]!r}: is no modify index; write for example "42"')
+    return int(text)
+
+
+Check = Annotated[int | None, Depends(_check)]
+"""The modify index that a change requires."""
+
+
+async def _must_be_new(
+    if_none_match: Annotated[str | None, Header(description="* : the jobs must not exist yet")] = None,
+) -> bool:
+    if if_none_match not in (None, "*"):
+        raise BadInput(f"If-None-Match {if_none_match[:40]!r}: a submission takes * only")
+    return if_none_match == "*"
+
+
+MustBeNew = Annotated[bool, Depends(_must_be_new)]
+
+
+def one_of(what: str, words: Collection[str]) -> AfterValidator:
+    """Return a validator of a word, with the error of the command line."""
+
+    def check(word: str | None) -> str | None:
+        known(what, word, words)
+        return word
+
+    return AfterValidator(check)
+
+
+def words_query(words: Collection[str], description: str) -> Any:
+    """Return a parameter that takes one of some words, for the OpenAPI document."""
+    return Query(description=description, json_schema_extra={"enum": list(words)})
