@@ -45,6 +45,11 @@ MOST_AUTHOR = 128
 _ID = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _KIND = pattern(r"[a-z][a-z0-9_-]{0,31}")
+_WORDS = {
+    "id": (_ID, "1 to 64 letters, digits, . _ -"),
+    "name": (_NAME, "1 to 128 letters, digits, . _ / -"),
+    "kind": (_KIND, "a lower-case letter, then up to 31 letters, digits, _ -"),
+}
 
 Pairs = tuple[tuple[str, str], ...]
 Described = tuple[str, Pairs]
@@ -191,9 +196,8 @@ class JobSpec:
     """Tasks of a gang that are placed together (semantics 8); 0: all."""
 
     def __post_init__(self) -> None:
-        check_id(self.id)
-        check_name(self.name)
-        check_kind(self.kind)
+        for field, value in (("id", self.id), ("name", self.name), ("kind", self.kind)):
+            check_word(field, value)
         if not 0 <= self.precedence <= MOST_PRECEDENCE:
             raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
         if not self.total or any(group.count < (not (group.optional or group.copies)) for group in self.groups):
@@ -227,25 +231,17 @@ class JobSpec:
             )
 
 
-def check_id(job_id: str) -> str:
-    """Return the id of a job. Raises BadInput when it is invalid."""
-    if not _ID.fullmatch(job_id):
-        raise BadInput(f"job id {shown(job_id)}: use 1 to 64 letters, digits, . _ -")
-    return job_id
-
-
-def check_name(name: str) -> str:
-    """Return the name of a job. Raises BadInput when it is invalid."""
-    if not _NAME.fullmatch(name):
-        raise BadInput(f"job name {shown(name)}: use 1 to 128 letters, digits, . _ / -")
-    return name
+def check_word(field: str, value: str) -> str:
+    """Return the id, name or kind of a job. Raises BadInput when it is invalid."""
+    form, wanted = _WORDS[field]
+    if not form.fullmatch(value):
+        raise BadInput(f"job {field} {shown(value)}: use {wanted}")
+    return value
 
 
 def check_kind(kind: str) -> str:
     """Return a kind of jobs. Raises BadInput when it is invalid."""
-    if not _KIND.fullmatch(kind):
-        raise BadInput(f"job kind {shown(kind)}: use a lower-case letter, then up to 31 letters, digits, _ -")
-    return kind
+    return check_word("kind", kind)
 
 
 def check_author(name: str) -> str:

@@ -111,7 +111,7 @@ class RedisOpening(RedisCalls):
         return cell
 
     def check_exists(self, *, any_schema: bool = False) -> str:
-        """Return the names of its resources; NotFound when there is no such cell (any more), Unsuitable as in `open`."""
+        """Return the names of its resources; NotFound when there is no such cell, Unsuitable as in `open`."""
         names = ("schema", "resources", "migrating", "durability")
         schema, resources, migrating, durability = self._command(self.client.hmget, self._prefix + "meta", names)
         if schema is None:

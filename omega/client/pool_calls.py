@@ -49,8 +49,9 @@ class PoolCalls:
         with self._connections.cell() as cell:
             cell.members()
             make = partial(with_values, values=settings, cell=cell)
-            how = {"version": version, "evict": evict, "over": over}
-            document, _, warnings = set_pool(cell, name, make, _now_ms, self._by, **how)
+            document, _, warnings = set_pool(
+                cell, name, make, _now_ms, self._by, version=version, evict=evict, over=over
+            )
             return document | {"warnings": warnings}
 
     def remove_pools(self, *names: str, version: int | None = None) -> Document:

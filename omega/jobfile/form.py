@@ -18,16 +18,7 @@ from pydantic import (
 from omega.arrays import Array, parse_array
 from omega.cellstate.errors import BadInput
 from omega.cellstate.job_demands import LEAST_WEIGHT, MOST_WEIGHT
-from omega.cellstate.model import (
-    BUDGET,
-    MOST_BUDGET,
-    MOST_PRECEDENCE,
-    Gang,
-    TaskGroup,
-    check_id,
-    check_kind,
-    check_name,
-)  # fmt: skip
+from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, TaskGroup, check_word
 from omega.cellstate.resources import Resources, parse_bytes
 from omega.jobfile.speculation import Copied, may_be_copied, read_copied
 from omega.jobfile.values import STRICT, Duration, reading
@@ -51,15 +42,12 @@ GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Ga
 _POOL = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 
 
-_RULES: Mapping[str, Callable[[str], str]] = {"id": check_id, "name": check_name, "kind": check_kind}
-
-
 def _rule_of_job(field: str) -> Callable[[str], str]:
     """Return a validator of one field of a job that uses the rules of layer 0."""
 
     def check(value: str) -> str:
         try:
-            return _RULES[field](value)
+            return check_word(field, value)
         except BadInput as error:
             raise ValueError(str(error).removeprefix(f"job {field} ")) from None
 

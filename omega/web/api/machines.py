@@ -93,8 +93,8 @@ def _add_change(word: str, meaning: str) -> None:
     async def change(request: Request, visitor: Operator, served: Served, cell: CellName, machines: Names) -> Response:
         return answer(request, await served.call(cell, visitor.user, CHANGES[word], *machines.names))
 
-    how = {"name": f"{word}_machines", "description": f"{meaning} (omega machine {word})."}
-    router.add_api_route(f"/{word}", change, methods=["POST"], **how)
+    described = f"{meaning} (omega machine {word})."
+    router.add_api_route(f"/{word}", change, methods=["POST"], name=f"{word}_machines", description=described)
 
 
 _add_change("up", "Let machines take tasks again")

@@ -43,8 +43,9 @@ async def set_pool(
 ) -> Response:  # fmt: skip
     """Create a pool, or change those of its settings that are given; null sets one to its default (omega pool set)."""
     settings = await bodies.document(request, "settings of a pool")
-    how = {"version": check, "evict": evict, "over": over}
-    document = await served.call(cell, visitor.user, Client.set_pool, name, settings, **how)
+    document = await served.call(
+        cell, visitor.user, Client.set_pool, name, settings, version=check, evict=evict, over=over
+    )
     return answer(request, document, modified=document["version"])
 
 
