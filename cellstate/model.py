@@ -196,8 +196,8 @@ class JobSpec:
     """Tasks of a gang that are placed together (semantics 8); 0: all."""
 
     def __post_init__(self) -> None:
-        for field, value in (("id", self.id), ("name", self.name), ("kind", self.kind)):
-            check_word(field, value)
+        for word, value in (("id", self.id), ("name", self.name), ("kind", self.kind)):
+            check_word(word, value)
         if not 0 <= self.precedence <= MOST_PRECEDENCE:
             raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
         if not self.total or any(group.count < (not (group.optional or group.copies)) for group in self.groups):
@@ -237,11 +237,6 @@ def check_word(field: str, value: str) -> str:
     if not form.fullmatch(value):
         raise BadInput(f"job {field} {shown(value)}: use {wanted}")
     return value
-
-
-def check_kind(kind: str) -> str:
-    """Return a kind of jobs. Raises BadInput when it is invalid."""
-    return check_word("kind", kind)
 
 
 def check_author(name: str) -> str:

@@ -4,13 +4,13 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce, wake
 from omega.cellstate.memory.records import limits_of
-from omega.cellstate.model import MOST_PRECEDENCE, Limits, check_author, check_kind
+from omega.cellstate.model import MOST_PRECEDENCE, Limits, check_author, check_word
 
 
 def set_limits(ledger: Ledger, kind: str, limits: Limits, at_ms: int, by: str) -> None:
     """Set the limits on all jobs of a kind together."""
     check_author(by)
-    check_kind(kind)
+    check_word("kind", kind)
     if len(limits.resources) != len(ledger.dimensions):
         names = ", ".join(ledger.dimensions.names)
         raise BadInput(f"kind {kind}: {len(limits.resources)} limits; want one for each of {names}")

@@ -12,7 +12,7 @@ from omega.cellstate.errors import (
 )
 from omega.cellstate.incarnations import check_member, check_nonce
 from omega.cellstate.logged_settings import scheduler_text
-from omega.cellstate.model import Limits, check_kind
+from omega.cellstate.model import Limits, check_word
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.agents import RedisAgents
@@ -259,7 +259,7 @@ class RedisCell(
     @override
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
         self._check(f"kind {kind}", [0 if amount is None else amount for amount in limits.resources], 2**53)
-        values = self._values(at_ms, by) | {"kind": check_kind(kind), "limits": records.write_limits(limits)}
+        values = self._values(at_ms, by) | {"kind": check_word("kind", kind), "limits": records.write_limits(limits)}
         self._run("limit", values, extra=self._wakes())
 
     def close(self) -> None:
