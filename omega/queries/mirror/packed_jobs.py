@@ -9,8 +9,9 @@ from omega.cellstate.model import After, Gang, GroupStatus, Job, JobState
 from omega.cellstate.ranges import EMPTY
 from omega.cellstate.task_losses import Retried, TaskLoss
 from omega.schedulers.constraints.demands import FIELDS
+from omega.users import SOURCES
 
-KEPT = ("user", "verified", "pool", "targets", "weight", "expected_duration")
+KEPT = ("user", *SOURCES.values(), "pool", "targets", "weight", "expected_duration")
 """Fields of a job's specification that documents, pools and reasons need."""
 OF_GROUPS = (*FIELDS, "array", "name")
 _STATES, _GANGS = {int(state): state for state in JobState}, {int(gang): gang for gang in Gang}

@@ -1,12 +1,14 @@
 """The body of each answer is the document that the command prints with --json."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
 from omega.cellstate.redis import RedisCell
-from tests.cli.conftest import Omega, eventually, join, scheduler
+from tests.cli.conftest import Omega, join, scheduler
 
 pytestmark = [pytest.mark.server, pytest.mark.anyio]
 MOVING = {"age_seconds", "at_ms", "busy_ms", "heartbeat_at_ms", "seconds", "ago", "busyness", "last_cycle", "recent"}
@@ -18,6 +20,18 @@ def still(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: still(each) for name, each in value.items() if name not in MOVING}
     return [still(each) for each in value] if isinstance(value, list) else value
+
+
+def differences(body: Any, printed: Any, at: str = "") -> Iterator[str]:
+    """Yield the places where two documents differ."""
+    if isinstance(body, dict) and isinstance(printed, dict):
+        for name in sorted({*body, *printed}):
+            yield from differences(body.get(name, "absent"), printed.get(name, "absent"), f"{at}.{name}")
+    elif isinstance(body, list) and isinstance(printed, list) and len(body) == len(printed):
+        for number, pair in enumerate(zip(body, printed, strict=True)):
+            yield from differences(*pair, f"{at}[{number}]")
+    elif body != printed:
+        yield f"{at}: {body!r} != {printed!r}"
 
 
 JOB = {"name": "web", "kind": "service", "tasks": [{"name": "a", "count": 3, "resources": {"cpu": 1}}]}
@@ -61,6 +75,23 @@ ALIKE = (
 """URLs and the commands that print the same."""
 
 
+async def post(http: httpx.AsyncClient, url: str, body: Any, status: int = 201) -> Any:
+    """Send a body, and return the document of the answer."""
+    answer = await http.post(url, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def running(omega: Omega, http: httpx.AsyncClient, job: str) -> None:
+    """Wait until a job runs, and the mirror has all that happened."""
+    with anyio.fail_after(30):
+        while (await http.get(f"/v1/jobs/{job}")).json()["state"] != "running":
+            await anyio.sleep(0.05)
+        version = omega.json("cell", "status")["version"]
+        while (await http.get("/v1/cell")).json()["version"] < version:
+            await anyio.sleep(0.05)
+
+
 async def test_reads(omega: Omega, cell: RedisCell, http: httpx.AsyncClient) -> None:
     join(cell, 3)
     omega.run("pool", "set", "team", "--weight", "2", "--limit", "cpu=2")
@@ -68,17 +99,11 @@ async def test_reads(omega: Omega, cell: RedisCell, http: httpx.AsyncClient) -> 
     with scheduler(cell, "service/0"):
         await post(http, "/v1/jobs", JOB)
         await post(http, "/v1/jobs", {"name": "crawl", "tasks": [{"resources": {"cpu": 99}}]})
-        eventually(lambda: omega.json("job", "status", "web")["state"] == "running")
+        await running(omega, http, "web")
+    await running(omega, http, "web")
     for url, command in ALIKE:
         answer = await http.get(url)
         assert answer.status_code == 200, (url, answer.text)
         printed = omega.json(*command.split())
-        assert still(answer.json()) == still(printed), url
+        assert list(differences(still(answer.json()), still(printed))) == [], url
         assert list(answer.json()) == list(printed), url
-
-
-async def post(http: httpx.AsyncClient, url: str, body: Any, status: int = 201) -> Any:
-    """Send a body, and return the document of the answer."""
-    answer = await http.post(url, json=body)
-    assert answer.status_code == status, answer.text
-    return answer.json()
