@@ -22,6 +22,7 @@ ROUTERS = (
     "omega.web.api.submissions",
     "omega.web.api.changes",
     "omega.web.api.jobs",
+    "omega.web.api.logs",
     "omega.web.api.machines",
     "omega.web.api.pools",
     "omega.web.api.cells",

@@ -8,13 +8,18 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from omega.cellstate.errors import Refused
+from omega.client.arguments import known
 from omega.client.client import Client
+from omega.queries.events import KINDS, current_kind
+from omega.queries.mirror.index import Index
 from omega.queries.use import BY
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api.answers import answer
 from omega.web.api.forms import Form
-from omega.web.api.looking import Cell, Schedulers
+from omega.web.api.looking import Cell, Events, Schedulers
 from omega.web.api.parameters import CellName, Fields, one_of, words_query
+from omega.web.problems import Gone
 from omega.web.service import Served
 
 router = APIRouter(prefix="/v1", tags=["cells"])
@@ -137,3 +142,44 @@ async def show_usage(
     """Return what users, pools or kinds used in whole hours, by default of the last day (omega usage)."""
     document = await served.call(cell, visitor.user, Client.usage, by, from_ms=from_ms, to_ms=to_ms)
     return answer(request, document, rows="use", fields=fields)
+
+
+Kinds = Annotated[list[str], Query(alias="kind", description=f"Only events of these kinds: {', '.join(KINDS)}")]
+
+
+@router.get("/events/list")
+async def list_events(
+    request: Request,
+    _: Reader,
+    mirror: Events,
+    *,
+    since: Annotated[
+        str | None, Query(description="Only events after this version, or index; default: the last")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of events")] = 50,
+    kinds: Kinds = [],  # noqa: B006 - FastAPI copies it
+    job: Annotated[str | None, Query(description="Only events of this job: id, name, or beginning of an id")] = None,
+    fields: Fields = None,
+) -> Response:
+    """List events, oldest first (omega events): the first ones after a version, or the last ones."""
+    wanted = [current_kind(kind) for kind in kinds]
+    for kind in wanted:
+        known("kind", kind, KINDS)
+    with mirror.lock:
+        asked = None if job is None else _job_id(mirror, job)
+        after = None if since is None else Index.read(since)
+        if after is not None and not after.tag:
+            after = after._replace(tag=mirror.index.tag)
+        elif after is not None and not mirror.has(after):
+            raise Gone(f"index {since}: the store lost this version, or it is too old to be known; list without it")
+        document = mirror.events(after=after, kinds=wanted, job=asked, limit=limit)
+        index = mirror.index
+    return answer(request, document, rows="events", fields=fields, index=index)
+
+
+def _job_id(mirror: Any, asked: str) -> str:
+    """Return the id of a job as commands take it; text that names no kept job is an id: its events may remain."""
+    try:
+        return str(mirror.find_job(asked).id)
+    except Refused:
+        return asked

@@ -1,6 +1,6 @@
 """The body of each answer is the document that the command prints with --json."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -68,9 +68,9 @@ ALIKE = (
     ("/v1/limits/batch", "cell limits batch"),
     ("/v1/usage", "usage"),
     ("/v1/usage?by=pool", "usage --by pool"),
-    ("/v1/events", "events"),
-    ("/v1/events?after=2&limit=3", "events --since 2 --limit 3"),
-    ("/v1/events?kind=submit&job=web", "events --kind submit --job web"),
+    ("/v1/events/list", "events"),
+    ("/v1/events/list?since=2&limit=3", "events --since 2 --limit 3"),
+    ("/v1/events/list?kind=submit&job=web", "events --kind submit --job web"),
 )
 """URLs and the commands that print the same."""
 
@@ -82,14 +82,26 @@ async def post(http: httpx.AsyncClient, url: str, body: Any, status: int = 201) 
     return answer.json()
 
 
-async def running(omega: Omega, http: httpx.AsyncClient, job: str) -> None:
-    """Wait until a job runs, and the mirror has all that happened."""
+async def until(what: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until `what` holds; the mirrors read meanwhile."""
     with anyio.fail_after(30):
-        while (await http.get(f"/v1/jobs/{job}")).json()["state"] != "running":
+        while not await what():  # noqa: ASYNC110 - of another process
             await anyio.sleep(0.05)
-        version = omega.json("cell", "status")["version"]
-        while (await http.get("/v1/cell")).json()["version"] < version:
-            await anyio.sleep(0.05)
+
+
+async def settled(omega: Omega, http: httpx.AsyncClient) -> None:
+    """Wait until the job web runs, and the mirror has all that happened."""
+
+    async def runs() -> bool:
+        return bool((await http.get("/v1/jobs/web")).json()["state"] == "running")
+
+    await until(runs)
+    version = omega.json("cell", "status")["version"]
+
+    async def mirrored() -> bool:
+        return bool((await http.get("/v1/cell")).json()["version"] >= version)
+
+    await until(mirrored)
 
 
 async def test_reads(omega: Omega, cell: RedisCell, http: httpx.AsyncClient) -> None:
@@ -99,8 +111,11 @@ async def test_reads(omega: Omega, cell: RedisCell, http: httpx.AsyncClient) -> 
     with scheduler(cell, "service/0"):
         await post(http, "/v1/jobs", JOB)
         await post(http, "/v1/jobs", {"name": "crawl", "tasks": [{"resources": {"cpu": 99}}]})
-        await running(omega, http, "web")
-    await running(omega, http, "web")
+        await settled(omega, http)
+        await compare(omega, http)
+
+
+async def compare(omega: Omega, http: httpx.AsyncClient) -> None:
     for url, command in ALIKE:
         answer = await http.get(url)
         assert answer.status_code == 200, (url, answer.text)
