@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from omega.cellstate.resources import format_amount
 from omega.queries.fleet import Fleet
@@ -84,7 +84,7 @@ class _Warnings:
     def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]") -> None:
         self.cell, self.specs, self.fleet = cell, specs, Fleet(cell.sums())
         self._pool_limits = PoolLimits(cell)
-        self._last: tuple[JobSpec | None, Any] = (None, None)
+        self._last: tuple[JobSpec, Work] | None = None
 
     def all(self) -> list[_Warning]:
         """Return every warning, job by job."""
@@ -101,7 +101,7 @@ class _Warnings:
 
     def _work(self, spec: "JobSpec") -> "Work":
         """Return a job as a scheduler would hold it; several checks in a row need the same."""
-        if spec is not self._last[0]:
+        if self._last is None or self._last[0] is not spec:
             self._last = (spec, as_work(spec))
         return self._last[1]
 
