@@ -73,6 +73,7 @@ async def machines(request: Request, _: Reader, cell: str, asked: Annotated[Show
             "group": group,
             "asked": asked,
             "following": "" if shown.following is None else link("machines", **same, block=shown.following),
+            "first": link("machines", **same) if asked.block else "",
             "page": page,
             "older": "" if page["next"] is None else link("machines", **same, after=page["next"]) + "#list",
             "newer": "" if asked.after is None else link("machines", **same) + "#list",
