@@ -28,11 +28,13 @@ class EventRow:
     missing: str = ""
     """``gap`` or ``lost`` for a row of versions without events, from `version` to `last`."""
     last: int = 0
+    alike: int = 0
+    """The number of rows before it of the same version, kind and job."""
 
     @property
     def key(self) -> str:
         """The key of the row within its table."""
-        return f"{self.version}-{self.kind}-{self.job}"
+        return f"{self.version}-{self.kind}-{self.job}{f'-{self.alike}' if self.alike else ''}"
 
 
 def event_rows(mirror: Any, documents: Iterable[Mapping[str, Any]]) -> list[EventRow]:
@@ -54,7 +56,10 @@ def _add(mirror: Any, rows: list[EventRow], event: Mapping[str, Any]) -> None:
     same = last is not None and (last.version, last.kind, last.job) == (event["version"], event["kind"], job)
     if last is None or not same or (job == "" and machine is None):
         name = event["name"] if job and event["kind"] == "submit" else _job_name(mirror, job)
-        last = EventRow(event["version"], event["at_ms"], event["by"], event["kind"], job, name, detail=detail)
+        alike = last.alike + 1 if last is not None and same else 0
+        last = EventRow(
+            event["version"], event["at_ms"], event["by"], event["kind"], job, name, detail=detail, alike=alike
+        )
         rows.append(last)
     last.tasks += event.get("count") or 0
     if machine is not None and machine not in last.machines:

@@ -1,6 +1,7 @@
 """The list of jobs, and changes of many of them."""
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -27,7 +28,7 @@ FILTERS = ("state", "kind", "user", "pool", "name", "reason")
 
 def _view(given: Mapping[str, str]) -> View:
     """Return the page of a list; the command has the filters that it knows."""
-    options = "".join(f" --{name} {given[name]}" for name in ("kind", "state", "user") if name in given)
+    options = "".join(f" --{name} {quote(given[name])}" for name in ("kind", "state", "user") if name in given)
     query = f"?{urlencode(given)}" if given else ""
     return View(
         template="jobs.html", section="jobs", title="Jobs", command=f"omega job list --json{options}",
