@@ -1,0 +1,184 @@
+"""``omega bench web``: what pages and the HTTP API cost: the mirror of a large cell, its documents, its reads.
+
+A cell is filled with machines and jobs. A process of its own mirrors it, so that its memory is that of the mirror. Then
+the cell changes at a fixed rate, with and without the mirror: the difference is what the mirror costs the store.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.computer import computer, now_ms
+from benchmarks.launch import Document, launch, progress
+from benchmarks.residents import BENCH_EXECUTOR, CAPACITY, Filler, chunks
+from benchmarks.store import Store, StoreSettings
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
+
+NEED, LARGE = (500, 1_024), (17_000, 1_024)
+TASKS = 4
+"""Tasks of a running job, each on another machine."""
+JOBS_PER_CALL = 500
+RACK = 40
+USERS = 50
+LEASE_MS = 24 * 3_600_000
+OF_A_CYCLE = 3
+"""Versions of a job that the changer submits, places and ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(StoreSettings):
+    """Size of the cell; changes a second, and for how many seconds; calls of each document."""
+
+    machines: int = 100_000
+    jobs: int = 100_000
+    changes: int = 1_000
+    seconds: float = 20.0
+    calls: int = 9
+
+
+def measure(settings: Settings) -> Document:
+    """Fill a cell and measure its mirror."""
+    about = computer()
+    with settings.measured_store() as store:
+        cell = store.make_cell()
+        fill(cell, settings.machines, settings.jobs)
+        changer = Changer(cell, settings.machines)
+        without = changer.change(store, settings.changes, settings.seconds)
+        progress(f"web: {without['changes_per_second']} changes/s without a mirror")
+        with reader(store) as ask:
+            loaded = ask("load")
+            progress(f"web: mirror of {loaded['resident_mib']} MiB in {loaded['seconds']} s")
+            documents = ask(f"documents {settings.calls}")
+            before = store.cpu_seconds()
+            quiet = ask(f"follow {settings.seconds / 2}")
+            quiet["store_cores"] = round((store.cpu_seconds() - before) / (settings.seconds / 2), 4)
+            beside = changer.change(store, settings.changes, settings.seconds, ask.following(settings.seconds))
+            busy = ask.answer()
+        busy["store_cores"] = round(beside["store_cores"] - without["store_cores"], 4)
+        chosen = settings.values("machines", "jobs", "changes", "seconds", "calls")
+        return {
+            "load": loaded, **documents, "quiet": quiet, "busy": busy, "changes": {"without": without, "beside": beside},
+            "store": store.describe(), "computer": about, "chosen": chosen,
+        }  # fmt: skip
+
+
+def fill(cell: StoredCell, machines: int, jobs: int) -> None:
+    """Add machines with attributes, and jobs: half of them run, of half no task fits a machine."""
+    cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
+    specs = (MachineSpec(f"m{i}", CAPACITY, {"rack": f"r{i // RACK}", "zone": f"z{i % 3}"}) for i in range(machines))
+    for chunk in chunks(specs, 10_000):
+        cell.join(BENCH_EXECUTOR, chunk, now_ms())
+    filler, running = Filler(cell, "web", own_ids=True), jobs // 2
+    places = ([((TASKS * job + task) % machines, 1) for task in range(TASKS)] for job in range(running))
+    for number, call in enumerate(chunks(places, JOBS_PER_CALL), 1):
+        filler.place(NEED, call)
+        while cell.receive(1):
+            pass
+        if not number % 25:
+            progress(f"web: {filler.tasks:,} tasks run")
+    filler.leave()
+    cell.register_scheduler("batch/0", "bench", LEASE_MS, now_ms())
+    waiting = (
+        JobSpec(
+            f"{i:012x}", f"job{i}", "batch", (TaskGroup(LARGE, 1 + i % 10, 1_000),), spec={"user": f"user{i % USERS}"}
+        )
+        for i in range(jobs - running)
+    )
+    for chunk in chunks(waiting, JOBS_PER_CALL):
+        cell.submit(chunk, now_ms(), "bench")
+    progress(f"web: {machines:,} machines, {jobs:,} jobs")
+
+
+class Changer:
+    """Changes a cell one version a call: submits a job, places it, ends its task."""
+
+    def __init__(self, cell: StoredCell, machines: int) -> None:
+        """Register a scheduler."""
+        self._cell, self._machines, self._number = cell, machines, 0
+        self._placement = cell.counters()["placements"]
+        self._membership = cell.register_scheduler("changing/0", "bench", LEASE_MS, now_ms())
+
+    def change(self, store: Store, rate: int, seconds: float, begin: Callable[[], None] | None = None) -> dict[str, Any]:
+        """Make `rate` changes a second; return the rate reached and the cores of the store, `begin` is started first."""
+        if begin is not None:
+            begin()
+        before, began, made = store.cpu_seconds(), time.perf_counter(), 0
+        while (spent := time.perf_counter() - began) < seconds:
+            if made > rate * spent:
+                time.sleep(0.002)
+                continue
+            self._cycle()
+            made += OF_A_CYCLE
+        lasted = time.perf_counter() - began
+        cores = (store.cpu_seconds() - before) / lasted
+        return {"changes_per_second": round(made / lasted), "store_cores": round(cores, 4)}
+
+    def _cycle(self) -> None:
+        self._number += 1
+        name, machine = f"change-{self._number}", self._number % self._machines
+        cell = self._cell
+        cell.submit([JobSpec(name, name, "changing", (TaskGroup((1, 1), 1, 1_000),))], now_ms(), "bench")
+        transaction = Transaction(name, (Claim(machine, 0, 1),))
+        request = CommitRequest(self._membership, self._number, [transaction], Position(), now_ms(), executors=(1,))
+        placed = cell.commit(request).outcomes[0]
+        if not placed.accepted:
+            raise StoreError(f"cell {cell.name}: a change was refused; is it a cell of its own?")
+        self._placement += 1
+        if not sum(cell.end([TaskEnd(machine, self._placement, EndKind.FINISHED)], now_ms(), BENCH_EXECUTOR)):
+            raise StoreError(f"cell {cell.name}: a task was not there; is it a cell of its own?")
+
+
+class Asker:
+    """Sends commands to the process that mirrors the cell, and reads its answers."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def __call__(self, command: str) -> dict[str, Any]:
+        """Send a command and return its answer."""
+        self.send(command)
+        return self.answer()
+
+    def send(self, command: str) -> None:
+        """Send a command."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        """Return the next answer. Raises StoreError when the process ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise StoreError("the process that mirrors the cell ended; its error is above")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def following(self, seconds: float) -> Callable[[], None]:
+        """Return a call that lets the process follow for so many seconds."""
+        return lambda: self.send(f"follow {seconds}")
+
+
+@contextmanager
+def reader(store: Store) -> Iterator[Asker]:
+    """Yield a process that mirrors the cell of the measurement."""
+    command = [sys.executable, "-m", "benchmarks.web_reader", store.url, store.cell]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        try:
+            yield Asker(process)
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    launch(Settings, measure)
