@@ -67,7 +67,8 @@ def measure(settings: Settings) -> Document:
         busy["store_cores"] = round(beside["store_cores"] - without["store_cores"], 4)
         chosen = settings.values("machines", "jobs", "changes", "seconds", "calls")
         return {
-            "load": loaded, **documents, "quiet": quiet, "busy": busy, "changes": {"without": without, "beside": beside},
+            "load": loaded, **documents, "quiet": quiet, "busy": busy,
+            "changes": {"without": without, "beside": beside},
             "store": store.describe(), "computer": about, "chosen": chosen,
         }  # fmt: skip
 
@@ -105,11 +106,14 @@ class Changer:
     def __init__(self, cell: StoredCell, machines: int) -> None:
         """Register a scheduler."""
         self._cell, self._machines, self._number = cell, machines, 0
+        self._position = cell.sync(Position()).position
         self._placement = cell.counters()["placements"]
         self._membership = cell.register_scheduler("changing/0", "bench", LEASE_MS, now_ms())
 
-    def change(self, store: Store, rate: int, seconds: float, begin: Callable[[], None] | None = None) -> dict[str, Any]:
-        """Make `rate` changes a second; return the rate reached and the cores of the store, `begin` is started first."""
+    def change(
+        self, store: Store, rate: int, seconds: float, begin: Callable[[], None] | None = None
+    ) -> dict[str, Any]:
+        """Start `begin`, make `rate` changes a second, and return the rate reached and the cores of the store."""
         if begin is not None:
             begin()
         before, began, made = store.cpu_seconds(), time.perf_counter(), 0
@@ -129,9 +133,10 @@ class Changer:
         cell = self._cell
         cell.submit([JobSpec(name, name, "changing", (TaskGroup((1, 1), 1, 1_000),))], now_ms(), "bench")
         transaction = Transaction(name, (Claim(machine, 0, 1),))
-        request = CommitRequest(self._membership, self._number, [transaction], Position(), now_ms(), executors=(1,))
-        placed = cell.commit(request).outcomes[0]
-        if not placed.accepted:
+        request = CommitRequest(self._membership, self._number, [transaction], self._position, now_ms(), executors=(1,))
+        reply = cell.commit(request)
+        self._position = reply.position
+        if not reply.outcomes[0].accepted:
             raise StoreError(f"cell {cell.name}: a change was refused; is it a cell of its own?")
         self._placement += 1
         if not sum(cell.end([TaskEnd(machine, self._placement, EndKind.FINISHED)], now_ms(), BENCH_EXECUTOR)):
@@ -151,14 +156,11 @@ class Asker:
 
     def send(self, command: str) -> None:
         """Send a command."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
+        print(command, file=self._process.stdin, flush=True)
 
     def answer(self) -> dict[str, Any]:
         """Return the next answer. Raises StoreError when the process ended."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = self._process.stdout.readline() if self._process.stdout else ""
         if not line:
             raise StoreError("the process that mirrors the cell ended; its error is above")
         found: dict[str, Any] = json.loads(line)

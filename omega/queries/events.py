@@ -67,13 +67,18 @@ def extent(cell: "Queries") -> Extent:
 
 def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = None) -> Iterator[Event]:
     """Yield the events (None: of all kinds) of the versions above `after` up to `to`, oldest first."""
-    words = None if kinds is None else {_WORDS.get(kind, kind) for kind in kinds}
+    words = None if kinds is None else log_words(kinds)
     while after < to:
         most = min(CHUNK, to - after)
         facts = [fact for fact in cell.facts(after, most, words) if fact.version <= to]
         yield from events_of(cell, facts)
         # Trimmed meanwhile: these are newer than requested, and must not be returned twice.
         after = max(after + most, facts[-1].version if facts else 0)
+
+
+def log_words(kinds: Iterable[str]) -> frozenset[str]:
+    """Return the words of the log for kinds of events."""
+    return frozenset(_WORDS.get(kind, kind) for kind in kinds)
 
 
 def events_of(cell: "Queries", facts: "Iterable[Fact]") -> Iterator[Event]:

@@ -14,10 +14,11 @@ from omega.queries.event_list import Filter
 from omega.queries.job_state import counts, own_groups, state
 from omega.queries.jobs import user_source
 from omega.queries.mirror import job_pages
+from omega.queries.mirror.codes import ABSENT
 from omega.queries.mirror.event_documents import event_document
 from omega.queries.mirror.held_cell import HeldCell
 from omega.queries.mirror.index import Index
-from omega.queries.mirror.job_table import ABSENT, ALL_JOBS, JobFilter
+from omega.queries.mirror.job_table import ALL_JOBS, JobFilter
 from omega.queries.mirror.last_hour import HOUR_MS
 from omega.queries.mirror.machine_columns import MachineColumns, machine_columns
 from omega.queries.mirror.reader import Reader
@@ -63,7 +64,7 @@ class CellMirror:
     @property
     def loading(self) -> tuple[int, int]:
         """How many records the first reading has read, of how many; equal when it is done."""
-        return self._reader.loading
+        return self._reader.loading.progress
 
     def has(self, index: Index) -> bool:
         """Return whether an index is of the history that the cell has: no failover took its version back.

@@ -1,34 +1,37 @@
-"""Who lost claims to whom, and which pools evicted tasks of which, from the facts of the log as they are read.
+"""Who lost claims to whom, and which pools evicted tasks of which, from the entries of the log as they are read.
 
 Events of conflicts name no winner. It is inferred as in the history of a job (`omega.queries.job_history`): the author
 of the last change of the machine before the conflict, of those that place tasks or change the machine.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from omega.cellstate.digest.history import job_of, winner_of
-from omega.cellstate.replies import Fact
+import numpy as np
+
+from omega.cellstate import ranges
+from omega.cellstate.digest.history import winner_of
+from omega.cellstate.override import override
+from omega.cellstate.replies import LogEntry
 from omega.cellstate.transaction import Verdict
+from omega.queries.mirror.codes import Codes
+from omega.queries.mirror.named_records import Listener
 
 UNKNOWN = "unknown"
 MOST_CONFLICTS, MOST_EVICTIONS = 20_000, 20_000
 """The newest that are kept."""
 MOST_LISTED = 50
-"""Versions, and machines, that a row lists, the newest."""
-_CHANGES = frozenset({"place", "machine", "join"})
-WORDS = frozenset({*_CHANGES, "conflict", "evicted"})
-"""Facts that count here."""
+"""Transactions, machines and versions that a row lists, the newest."""
+LEAST = 256
 
 
 class Won(NamedTuple):
-    """The last change of a machine: author, version, word and job."""
+    """The last change of a machine: author, version and word of the log."""
 
     by: str
     version: int
     word: str
-    job: str | None
 
 
 class Conflict(NamedTuple):
@@ -40,11 +43,11 @@ class Conflict(NamedTuple):
     job: str
     machine: int
     coarse: bool
-    winner: Won | None
+    won: Won | None
 
 
 class Eviction(NamedTuple):
-    """Tasks of a pool that were evicted for a job of another pool."""
+    """Tasks of a pool that were evicted for a job of another pool, or of the same."""
 
     version: int
     at_ms: int
@@ -53,45 +56,53 @@ class Eviction(NamedTuple):
     tasks: int
 
 
-class Contests:
+class Contests(Listener):
     """Conflicts and evictions of the newest versions; `pool_of` returns the pool of a job, "" where it is unknown."""
 
     def __init__(self, width: int, pool_of: Callable[[str], str]) -> None:
         """Begin, in a cell of `width` resources."""
         self._width, self._pool_of = width, pool_of
-        self._last: dict[int, Won] = {}
+        self._changes = np.zeros((3, LEAST), dtype=np.int64)
+        """By machine: version of the last change, author and word."""
+        self._names = Codes()
         self._conflicts: deque[Conflict] = deque(maxlen=MOST_CONFLICTS)
         self._evictions: deque[Eviction] = deque(maxlen=MOST_EVICTIONS)
 
-    def add(self, facts: Iterable[Fact]) -> None:
-        """Add facts, in the order of the log."""
-        for fact in facts:
-            words = fact.words
-            match words[0]:
-                case "place":
-                    self._last[int(words[2])] = Won(fact.by, fact.version, "place", words[3])
-                case "machine" | "join":
-                    self._last[int(words[1])] = Won(fact.by, fact.version, words[0], job_of(words))
-                case "conflict":
-                    coarse = int(words[3]) == Verdict.MOVED
-                    machine = int(words[2])
-                    won = self._last.get(machine)
-                    self._conflicts.append(Conflict(fact.version, fact.at_ms, fact.by, words[1], machine, coarse, won))
-                case "evicted":
-                    self._evicted(fact)
+    @override
+    def changed(self, entry: LogEntry, word: str, machines: Sequence[int]) -> None:
+        most = max(machines)
+        if most >= self._changes.shape[1]:
+            wider = np.zeros((3, most + most // 4 + 1), dtype=np.int64)
+            wider[:, : self._changes.shape[1]] = self._changes
+            self._changes = wider
+        change = entry.version, self._names.of(entry.by), self._names.of(word)
+        for machine in machines:
+            self._changes[:, machine] = change
 
-    def _evicted(self, fact: Fact) -> None:
-        from omega.cellstate.ranges import count
+    @override
+    def conflicted(self, entry: LogEntry, words: Sequence[str]) -> None:
+        job, machine, verdict = words[0], int(words[1]), int(words[2])
+        self._conflicts.append(
+            Conflict(
+                entry.version, entry.at_ms, entry.by, job, machine, verdict == Verdict.MOVED, self._last(machine)
+            )
+        )  # fmt: skip
 
-        winner = winner_of(" ".join(fact.words[7 + self._width :]))
-        if winner:
-            loser = self._pool_of(fact.words[3])
-            tasks = count(fact.words[5])
-            self._evictions.append(Eviction(fact.version, fact.at_ms, loser, self._pool_of(winner), tasks))
+    def _last(self, machine: int) -> Won | None:
+        if machine >= self._changes.shape[1] or not self._changes[0, machine]:
+            return None
+        version, by, word = self._changes[:, machine].tolist()
+        return Won(self._names.texts[by], version, self._names.texts[word])
+
+    @override
+    def evicted(self, entry: LogEntry, words: Sequence[str]) -> None:
+        if winner := winner_of(" ".join(words[6 + self._width :])):
+            loser, tasks = self._pool_of(words[2]), ranges.count(words[4])
+            self._evictions.append(Eviction(entry.version, entry.at_ms, loser, self._pool_of(winner), tasks))
 
     def cut_after(self, version: int) -> None:
         """Drop what is of versions that the store lost."""
-        self._last = {machine: won for machine, won in self._last.items() if won.version <= version}
+        self._changes[0, self._changes[0] > version] = 0
         for kept in (self._conflicts, self._evictions):
             left: list[Any] = [each for each in kept if each.version <= version]
             kept.clear()
@@ -102,7 +113,7 @@ class Contests:
         found: dict[tuple[str, str], list[Conflict]] = {}
         for each in self._conflicts:
             if each.at_ms >= since_ms:
-                winner = each.winner.by if each.winner is not None else UNKNOWN
+                winner = each.won.by if each.won is not None else UNKNOWN
                 found.setdefault((each.loser, winner), []).append(each)
         rows = [_row(loser, winner, listed, names) for (loser, winner), listed in found.items()]
         return sorted(rows, key=lambda row: (-row["count"], row["loser"], row["winner"]))
@@ -135,20 +146,20 @@ def _row(loser: str, winner: str, listed: list[Conflict], names: Callable[[int],
         "fine": len(listed) - coarse,
         "coarse": coarse,
         "machines": [
-            {"machine": names(machine), "index": machine, "count": count}
+            {"machine": names(machine) or str(machine), "index": machine, "count": count}
             for machine, count in machines.most_common(MOST_LISTED)
         ],
-        "transactions": [_transaction(each, names) for each in list(reversed(listed))[:MOST_LISTED]],
+        "transactions": [_transaction(each, names) for each in listed[: -MOST_LISTED - 1 : -1]],
     }
 
 
 def _transaction(each: Conflict, names: Callable[[int], str]) -> Mapping[str, Any]:
-    won = each.winner
+    won = each.won
     return {
         "version": each.version,
         "at_ms": each.at_ms,
         "job": each.job,
-        "machine": names(each.machine),
-        "coarse": each.coarse,
-        "winner": None if won is None else {"by": won.by, "version": won.version, "kind": won.word, "job": won.job},
+        "machine": names(each.machine) or str(each.machine),
+        "verdict": "moved" if each.coarse else "full",
+        "winner": None if won is None else {"by": won.by, "version": won.version, "kind": won.word},
     }

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from omega.queries.event_list import Filter, Missing, listed_json
-from omega.queries.events import Event, events_of
+from omega.queries.events import UNREADABLE, Event, events_of, log_words
 from omega.queries.mirror.event_ring import facts_of
 from omega.queries.mirror.index import Index
 
@@ -49,4 +49,5 @@ def _last(held: "HeldCell", wanted: Filter, limit: int, before: int | None) -> l
 def _events(held: "HeldCell", entry: "LogEntry", wanted: Filter) -> list[Event]:
     if wanted.job is not None and wanted.job not in entry.facts:
         return []
-    return [event for event in events_of(cast("Queries", held), facts_of(entry)) if wanted(event)]
+    words = log_words(wanted.kinds) if wanted.kinds and UNREADABLE not in wanted.kinds else None
+    return [event for event in events_of(cast("Queries", held), facts_of(entry, words)) if wanted(event)]

@@ -1,17 +1,16 @@
 """The newest entries of the log, as they are stored: facts are read from them when they are asked for."""
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from omega.cellstate.logged_facts import facts_in
+from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.replies import Fact, LogEntry
+from omega.cellstate.transaction import Basis
 from omega.queries.event_list import Missing
 
 MOST_ENTRIES = 20_000
-LEAST_ENTRIES = 10_000
-"""Entries that are kept in any case, however large they are."""
-MOST_LETTERS = 16 << 20
-"""Letters of facts that are kept beyond the `LEAST_ENTRIES`; an entry may have the facts of a thousand jobs."""
+MOST_LETTERS = 8 << 20
+"""Letters of facts that are kept, some 100,000 events: an entry may have the facts of a thousand jobs."""
 MOST_MISSING = 64
 
 
@@ -45,10 +44,10 @@ class EventRing:
         self._entries += entries
         self._versions += [entry.version for entry in entries]
         self._letters += sum(len(entry.facts) for entry in entries)
-        while len(self) > MOST_ENTRIES or (len(self) > LEAST_ENTRIES and self._letters > MOST_LETTERS):
+        while len(self) > MOST_ENTRIES or (len(self) > 1 and self._letters > MOST_LETTERS):
             self._letters -= len(self._entries[self._start].facts)
             self._start += 1
-        if self._start > MOST_ENTRIES // 2:
+        if self._start > MOST_ENTRIES // 10 or self._letters > MOST_LETTERS // 2:
             del self._entries[: self._start], self._versions[: self._start]
             self._start = 0
 
@@ -57,7 +56,7 @@ class EventRing:
         self._entries[self._start : self._start] = entries
         self._versions[self._start : self._start] = [entry.version for entry in entries]
         self._letters += sum(len(entry.facts) for entry in entries)
-        return len(self) < LEAST_ENTRIES and self._letters < MOST_LETTERS
+        return len(self) < MOST_ENTRIES // 2 and self._letters < MOST_LETTERS // 2
 
     def cut_after(self, version: int) -> None:
         """Drop the entries above a version, which the store lost."""
@@ -81,19 +80,26 @@ class EventRing:
         at = len(self._versions) if before is None else max(self._start, bisect_right(self._versions, before - 1))
         return (self._entries[number] for number in range(at - 1, self._start - 1, -1))
 
-    def facts(self, since: int, most: int, kinds: Container[str] | None = None) -> list[Fact]:
+    def facts(self, since: int, most: int, kinds: Collection[str] | None = None) -> list[Fact]:
         """Return the facts as `Queries.facts` does, of the entries that are kept."""
         return [fact for entry in self.after(since, most) for fact in facts_of(entry, kinds)]
 
 
-def facts_of(entry: LogEntry, kinds: Container[str] | None = None) -> list[Fact]:
+def facts_of(entry: LogEntry, kinds: Collection[str] | None = None) -> list[Fact]:
     """Return the facts of an entry (None: of all kinds); none of one that cannot be read."""
+    text = entry.facts
+    if kinds is not None and not any(kind in text for kind in kinds):
+        return []  # most entries, without dividing them into lines
+    lines = text.split("\n") if text else []
+    if kinds is not None:
+        lines = [line for line in lines if _word_of(line) in kinds]
+    if not lines:
+        return []
     try:
-        if kinds is None:
-            return facts_in(entry)
-        if not any(_word_of(line) in kinds for line in entry.facts.split("\n")):
-            return []
-        return [fact for fact in facts_in(entry) if fact.words[0] in kinds]
+        basis = Basis.read(entry.basis) if entry.basis else None
+        return [
+            Fact(entry.version, entry.at_ms, entry.by, words, basis) for line in lines for words in fact_words(line)
+        ]
     except (ValueError, IndexError):
         return []
 
@@ -101,32 +107,3 @@ def facts_of(entry: LogEntry, kinds: Container[str] | None = None) -> list[Fact]
 def _word_of(line: str) -> str:
     word = line.partition(" ")[0]
     return word[:-1] if word in ("places", "submits") else word
-
-
-def named_in(entry: LogEntry) -> tuple[list[str], list[int]]:
-    """Return the jobs and machines of which an entry says that they changed (as lua/changed_records.lua reads it)."""
-    jobs, machines = list[str](), list[int]()
-    for line in entry.facts.split("\n"):
-        word, _, rest = line.partition(" ")
-        if word in _OF_TASKS:
-            _, machine, job, *_ = rest.split(" ", 3)
-            jobs.append(job)
-            machines.append(int(machine))
-        elif word == "places":
-            words = rest.split(" ")
-            jobs.append(words[0])
-            machines += [int(words[4]), *(int(other.partition(":")[0]) for other in words[6:])]
-        elif word == "late":
-            jobs.append(rest.split(" ", 3)[2])
-        elif word in ("join", "machine"):
-            machines.append(int(rest.partition(" ")[0]))
-        elif word and word not in _OF_NO_RECORD:
-            jobs.append(rest.partition(" ")[0])
-    return jobs, machines
-
-
-_OF_TASKS = frozenset({"place", "finished", "failed", "retried", "lost", "evicted", "stopped", "left", "promote"})
-_OF_NO_RECORD = frozenset(
-    {"aborted", "conflict", "rejected", "enlist", "leave", "lapse", "limit", "restore", "cut", "pool", "trees", "epoch",
-     "reset", "assert"}
-)  # fmt: skip

@@ -1,6 +1,6 @@
 """Reads of a cell that a mirror answers from memory, so that documents of the mirror are made as those of commands."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +176,7 @@ class HeldCell:
         newest = self.snapshot.position.version
         return SimpleNamespace(first=max(self.log_first, self.ring.first or newest + 1), version=newest)
 
-    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
+    def facts(self, since: int = 0, most: int = 1000, kinds: Collection[str] | None = None) -> list[Fact]:
         """Return the facts of the newest entries of the log."""
         return self.ring.facts(since, most, kinds)
 

@@ -1,13 +1,14 @@
 """Pages of a list of jobs: sorted by any column, continued after a row."""
 
-from heapq import nsmallest
-from typing import Any, NamedTuple
+from heapq import nlargest, nsmallest
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
-from omega.queries.mirror.job_table import ABSENT, JobFilter, JobTable
+from omega.queries.mirror.codes import ABSENT
+from omega.queries.mirror.job_table import JobFilter, JobTable
 
 NUMBERS = {"submitted": "order", "changed": "changed", "precedence": "precedence", "tasks": "tasks", "placed": "placed",
            "waiting": "waiting", "modified": "modified"}  # a table # fmt: skip
@@ -74,55 +75,61 @@ def page(table: JobTable, rows: NDArray[np.intp], sort: str, limit: int, cursor:
         raise BadInput(f"sort {sort!r}: choose from {', '.join(SORTS)}, descending with a - before it")
     total = len(rows)
     order = sign * table.column("order")[rows]
-    keys = _texts(table, name, rows) if name not in NUMBERS else sign * table.column(NUMBERS[name])[rows]
-    if isinstance(keys, list):
-        return _by_text(list(zip(keys, order.tolist(), rows.tolist(), strict=True)), limit, cursor, total, sign)
+    if name == "name":
+        return _by_name(table, rows, order, limit, cursor, sign)
+    keys = sign * (table.column(NUMBERS[name]) if name in NUMBERS else _ranks(table, name))[rows]
     if cursor is not None:
-        key, last = _read(cursor, int)
-        later = (keys > key) | ((keys == key) & (order > last))
+        key, last = _read(cursor)
+        later = (keys > int(key)) | ((keys == int(key)) & (order > last))
         rows, keys, order = rows[later], keys[later], order[later]
     more = len(rows) > limit
     if more:
-        bound = np.partition(keys, limit)[limit]
-        some = keys <= bound
+        some = keys <= np.partition(keys, limit)[limit]
         rows, keys, order = rows[some], keys[some], order[some]
     at = np.lexsort((order, keys))[:limit]
-    following = f"{int(keys[at[-1]])} {int(order[at[-1]])}" if more and len(at) else None
+    following = f"{int(order[at[-1]])} {int(keys[at[-1]])}" if more and len(at) else None
     return Page(rows[at].tolist(), total, following)
 
 
-def _by_text(
-    listed: list[tuple[str, int, int]], limit: int, cursor: str | None, total: int, sign: int
+def _by_name(
+    table: JobTable, rows: NDArray[np.intp], order: NDArray[np.int64], limit: int, cursor: str | None, sign: int
 ) -> Page:  # fmt: skip
-    """As `page`, by a text; `listed` has text, order and row."""
+    """As `page`, by name: only the names up to the last one of the page are sorted."""
+    total, names = len(rows), [table.names[row] for row in rows.tolist()]
+    listed = list(zip(names, order.tolist(), rows.tolist(), strict=True))
     if cursor is not None:
-        last = _read(cursor, str)
-        listed = [each for each in listed if (each[:2] > last if sign > 0 else _before(each[:2], last))]
-    if sign > 0:
-        shown = nsmallest(limit, listed)
-    else:
-        shown = sorted(sorted(listed, key=lambda each: each[1]), key=lambda each: each[0], reverse=True)[:limit]
-    following = f"{shown[-1][1]} {shown[-1][0]}" if len(listed) > limit and shown else None
+        key, last = _read(cursor)
+        listed = [
+            each
+            for each in listed
+            if (each[0] != key and (each[0] > key) == (sign > 0)) or (each[0] == key and each[1] > last)
+        ]
+        names = [each[0] for each in listed]
+    more = len(listed) > limit
+    if more:
+        bound = (nsmallest if sign > 0 else nlargest)(limit + 1, names)[-1]
+        listed = [each for each in listed if (each[0] <= bound if sign > 0 else each[0] >= bound)]
+    listed.sort(key=lambda each: each[1])
+    listed.sort(key=lambda each: each[0], reverse=sign < 0)
+    shown = listed[:limit]
+    following = f"{shown[-1][1]} {shown[-1][0]}" if more else None
     return Page([row for _, _, row in shown], total, following)
 
 
-def _before(each: tuple[str, int], last: tuple[Any, int]) -> bool:
-    return each[0] < last[0] or (each[0] == last[0] and each[1] > last[1])
+def _read(cursor: str) -> tuple[str, int]:
+    """Return the key of the last row of the page before, and its signed number of submission. Raises BadInput."""
+    order, _, key = cursor.partition(" ")
+    if not (order.removeprefix("-").isdecimal() and len(order) <= MOST_DIGITS and key):
+        raise BadInput(f"cursor {cursor!r}: is none; write one as a page has it (next)")
+    return key, int(order)
 
 
-def _read(cursor: str, kind: type) -> tuple[Any, int]:
-    first, _, rest = cursor.partition(" ")
-    try:
-        return (kind(first), int(rest)) if kind is int else (rest, int(first))
-    except ValueError:
-        raise BadInput(f"cursor {cursor!r}: is none; write one as a page has it (next)") from None
-
-
-def _texts(table: JobTable, name: str, rows: NDArray[np.intp]) -> list[str]:
-    if name == "name":
-        names = table.names
-        return [names[row] for row in rows.tolist()]
-    texts = {"state": table.states, "kind": table.kinds.texts, "user": table.users.texts, "pool": table.pools.texts}[
-        name
-    ]
-    return [texts[code] for code in table.column(name)[rows].tolist()]
+def _ranks(table: JobTable, name: str) -> NDArray[np.int64]:
+    """Return the positions of the texts of a column in their order."""
+    codes = {"kind": table.kinds, "user": table.users, "pool": table.pools}
+    texts = codes[name].texts if name in codes else table.states
+    ranks = np.zeros(len(texts) + 1, dtype=np.int64)
+    for rank, code in enumerate(sorted(range(len(texts)), key=texts.__getitem__)):
+        ranks[code] = rank
+    found: NDArray[np.int64] = ranks[table.column(name)]
+    return found

@@ -9,35 +9,15 @@ from numpy.typing import NDArray
 
 from omega.cellstate.model import Job
 from omega.queries.job_state import STATES, own_groups, state
+from omega.queries.mirror.codes import ABSENT, Codes
 from omega.queries.mirror.packed_jobs import pack, unpack
 
 NUMBERS = ("order", "modified", "changed", "submitted", "precedence", "tasks", "waiting", "placed")
-CODES = ("state", "kind", "user", "pool", "shape")
-ABSENT = -1
+CODED = ("state", "kind", "user", "pool", "shape")
 _STATE_CODES = {word: code for code, word in enumerate(STATES)}
 _STATE_WORDS = tuple(STATES)
 LEAST = 256
 """Rows of an empty table."""
-
-
-class Codes:
-    """Small numbers for texts that many jobs have in common."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._codes: dict[str, int] = {}
-
-    def of(self, text: str) -> int:
-        """Return the number of a text, a new one for a new text."""
-        code = self._codes.get(text)
-        if code is None:
-            code = self._codes[text] = len(self.texts)
-            self.texts.append(text)
-        return code
-
-    def known(self, text: str) -> int:
-        """Return the number of a text, `ABSENT` for one that no job has."""
-        return self._codes.get(text, ABSENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +35,18 @@ class JobFilter:
 ALL_JOBS = JobFilter()
 
 
+def _blank(size: int) -> NDArray[Any]:
+    """Return rows that no job has."""
+    rows = np.zeros(size, dtype=[*((name, "i8") for name in NUMBERS), *((name, "i4") for name in CODED)])
+    rows["state"] = ABSENT
+    return rows
+
+
 class JobTable:
     """The jobs by id; a removed job leaves a row that is used again."""
 
     def __init__(self) -> None:
-        self._size = 0
-        self._columns: dict[str, NDArray[Any]] = {}
-        self._grow(LEAST)
+        self._numbers = _blank(LEAST)
         self._rows: list[bytes] = []
         self._ids: dict[str, int] = {}
         self.names: list[str] = []
@@ -76,19 +61,10 @@ class JobTable:
     def __contains__(self, job_id: object) -> bool:
         return job_id in self._ids
 
-    def _grow(self, size: int) -> None:
-        for name in (*NUMBERS, *CODES):
-            wide = np.zeros(size, dtype=np.int64 if name in NUMBERS else np.int32)
-            if name == "state":
-                wide[:] = ABSENT
-            if self._size:
-                wide[: self._size] = self._columns[name]
-            self._columns[name] = wide
-        self._size = size
-
     def column(self, name: str) -> NDArray[Any]:
         """Return a column of all rows in use and spare; the state of a spare one is `ABSENT`."""
-        return self._columns[name][: len(self._rows)]
+        found: NDArray[Any] = self._numbers[name][: len(self._rows)]
+        return found
 
     # Changes
 
@@ -101,15 +77,13 @@ class JobTable:
         self.names[row] = job.name if job.name != job.id else job.id
         spec, groups = job.spec, own_groups(job)
         user, pool = spec.get("user"), spec.get("pool")
-        values = (
+        self._numbers[row] = (
             job.order, job.modified, version, job.submitted_ms, job.precedence,
-            sum(group.total for group in groups), sum(group.unplaced for group in groups),
-            sum(group.placed for group in groups), _STATE_CODES[state(job)], self.kinds.of(job.kind),
+            sum([group.total for group in groups]), job.unplaced, sum([group.placed for group in groups]),
+            _STATE_CODES[state(job)], self.kinds.of(job.kind),
             self.users.of(user if isinstance(user, str) else ""), self.pools.of(pool if isinstance(pool, str) else ""),
             shape,
         )  # fmt: skip
-        for name, value in zip((*NUMBERS, *CODES), values, strict=True):
-            self._columns[name][row] = value
         return row
 
     def _new_row(self, job_id: str) -> int:
@@ -117,8 +91,10 @@ class JobTable:
             row = self._spare.pop()
         else:
             row = len(self._rows)
-            if row >= self._size:
-                self._grow(self._size + self._size // 2)
+            if row >= len(self._numbers):
+                wider = _blank(row + row // 4)
+                wider[:row] = self._numbers
+                self._numbers = wider
             self._rows.append(b"")
             self.names.append("")
             self.row_ids.append("")
@@ -130,7 +106,7 @@ class JobTable:
         row = self._ids.pop(job_id, None)
         if row is not None:
             self._rows[row], self.names[row], self.row_ids[row] = b"", "", ""
-            self._columns["state"][row] = ABSENT
+            self._numbers["state"][row] = ABSENT
             self._spare.append(row)
 
     # Reads
@@ -153,12 +129,12 @@ class JobTable:
         row = self._ids.get(asked)
         if row is None and asked in self.names:
             named = [row for row, name in enumerate(self.names) if name == asked]
-            row = max(named, key=lambda each: int(self._columns["order"][each]))
+            row = max(named, key=lambda each: self.value("order", each))
         return row
 
     def value(self, name: str, row: int) -> int:
         """Return a number of a row."""
-        return int(self._columns[name][row])
+        return int(self._numbers[name][row])
 
     def ids(self) -> Iterable[str]:
         """Return the ids of all jobs, in no order."""

@@ -1,0 +1,102 @@
+"""The first reading of a cell in parts: descriptions of machines, their running tasks, jobs, older entries of the log.
+
+It is repeated after the store lost versions that cannot be told, and when entries of the log are missing.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from omega.queries.mirror.reader import Reader
+
+MACHINES_AT_ONCE, JOBS_AT_ONCE, ENTRIES_AT_ONCE = 5_000, 1_000, 500
+"""What is read in one part."""
+
+
+class Loading:
+    """How far the reading of all has come."""
+
+    def __init__(self, reader: "Reader") -> None:
+        self._reader = reader
+        self.counted = 0
+        """The number of machines whose tasks were counted, the first ones."""
+        self._before: int | None = None
+        self._found: set[str] | None = set()
+        """The jobs that were found so far; None once all were read."""
+
+    @property
+    def done(self) -> bool:
+        """Whether every machine and job was read once."""
+        held = self._reader.held
+        return self._found is None and self.counted >= held.snapshot.size and not len(self._undescribed())
+
+    @property
+    def jobs_done(self) -> bool:
+        """Whether every job was read once."""
+        return self._found is None
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many records were read, of how many."""
+        held = self._reader.held
+        machines, jobs = held.snapshot.size, held.held_sums.stored if held.held_sums else 0
+        read = jobs if self._found is None else min(len(self._found), max(0, jobs - 1))
+        described = machines - len(self._undescribed())
+        return min(described, self.counted) + read, machines + jobs
+
+    def begin_again(self) -> None:
+        """Read all jobs, and the tasks of all machines, again."""
+        self.counted, self._before, self._found = 0, None, set()
+
+    def found(self, job_id: str) -> None:
+        """Note that a job is in the table, because the log named it."""
+        if self._found is not None:
+            self._found.add(job_id)
+
+    def _undescribed(self) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
+        snapshot = self._reader.held.snapshot
+        return snapshot.attributes.wanting(snapshot.rows[2])
+
+    def step(self) -> None:
+        """Read the next part of each."""
+        self._describe()
+        self._count()
+        self._load_log()
+        if self._found is not None:
+            self._load_jobs(self._found)
+
+    def _describe(self) -> None:
+        wanting = self._undescribed()[:MACHINES_AT_ONCE]
+        if len(wanting):
+            snapshot, described = self._reader.held.snapshot, self._reader.cell.described(wanting.tolist())
+            with self._reader.lock:
+                snapshot.describe(wanting, described)
+                snapshot.forget_freed()
+
+    def _count(self) -> None:
+        part = range(self.counted, min(self.counted + MACHINES_AT_ONCE, self._reader.held.snapshot.size))
+        if part:
+            self._reader.count(part)
+            self.counted = part.stop
+
+    def _load_log(self) -> None:
+        ring, oldest = self._reader.held.ring, max(self._reader.held.log_first, 1)
+        if not len(ring) or ring.first <= oldest or ring.whole or ring.missing:
+            return
+        since = max(oldest - 1, ring.first - 1 - ENTRIES_AT_ONCE)
+        read = self._reader.cell.log_entries(since, ring.first - 1 - since)
+        with self._reader.lock:
+            ring.whole = not read or not ring.add_before([entry for entry in read if entry.version < ring.first])
+
+    def _load_jobs(self, found: set[str]) -> None:
+        reader = self._reader
+        page = reader.cell.job_page(JOBS_AT_ONCE, self._before)
+        with reader.lock:
+            for job in page.jobs:
+                reader.put(job.id, job, reader.at)
+            self._before = page.before
+            if page.before is None:
+                self._found = None
+                for job_id in [job_id for job_id in reader.held.table.ids() if job_id not in found]:
+                    reader.put(job_id, None, reader.at)
