@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from omega.cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
 from omega.cellstate.pools.settings import stated
@@ -29,15 +29,27 @@ STARVING = ("starving", "aggressively starving")
 """Status of pools that may evict (docs/pool-rules.md, rule 9), as schedulers report it with their heartbeats."""
 
 
-def _now(cell: "Queries", pools: Pools, previous: Epoch | None) -> tuple[Epoch, list[str]]:
-    """Return the shares of the cell as it is now, with some pools and the volumes of an epoch, and warnings."""
+Current: TypeAlias = "tuple[Snapshot, list[JobDemand]]"
+"""The machines of a cell, and what its live jobs hold and want."""
+
+
+def _read(cell: "Queries") -> "Current":
     from omega.cellstate.array_snapshot import ArraySnapshot
     from omega.cellstate.transaction import Position
-    from omega.schedulers.pool_machines import machine_warnings
 
     snapshot = ArraySnapshot(len(cell.dimensions))
     reply, jobs = cell.demands(Position())
     snapshot.apply(reply)
+    return snapshot, jobs
+
+
+def _now(
+    cell: "Queries", pools: Pools, previous: Epoch | None, current: "Current | None" = None
+) -> tuple[Epoch, list[str]]:
+    """Return the shares of the cell as it is now, with some pools and the volumes of an epoch, and warnings."""
+    from omega.schedulers.pool_machines import machine_warnings
+
+    snapshot, jobs = current or _read(cell)
     return _epoch(cell, pools, snapshot, jobs, previous), machine_warnings(pools, snapshot)
 
 
@@ -98,14 +110,14 @@ def order(pools: Pools, shares: Mapping[str, PoolShare]) -> Iterator[tuple[int, 
         yield from walk(tree.name, "", 0)
 
 
-def pools_json(cell: "Queries") -> dict[str, Any]:
+def pools_json(cell: "Queries", current: "Current | None" = None) -> dict[str, Any]:
     """Return all pools with their shares: fair shares of the published epoch, use and demand as they are now.
 
-    Without a published epoch of these pools the fair shares are computed.
+    Without a published epoch of these pools the fair shares are computed. `current` is read when it is not given.
     """
     pools, epoch = cell.pools(), cell.epoch()
     published = epoch if epoch is not None and epoch.pools_version == pools.version else None
-    now, warnings = _now(cell, pools, published)
+    now, warnings = _now(cell, pools, published, current)
     use, starving, least = cell.pool_use(), starving_pools(cell.members()), _least(cell, now)
     rows = [
         row(pools, name, now, published, cell.dimensions.names, use.get(name), depth)

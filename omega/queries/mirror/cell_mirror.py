@@ -1,8 +1,8 @@
 """The mirror of a cell: one reader brings it up to date, any number of pages and streams look at it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from omega.queries.mirror.held_cell import HeldCell
 from omega.queries.mirror.index import Index
 from omega.queries.mirror.job_table import ALL_JOBS, JobFilter
 from omega.queries.mirror.last_hour import HOUR_MS
-from omega.queries.mirror.machine_columns import MachineColumns, machine_columns
+from omega.queries.mirror.machine_columns import MachineColumns, machine_columns, room_document
 from omega.queries.mirror.reader import Reader
 from omega.queries.recent import recently
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from omega.queries.overview import Overview
 
 Document = dict[str, Any]
+Kept = TypeVar("Kept")
 MOST_ROWS = 50
 """Rows of a sorted page of jobs whose number is not given."""
 
@@ -43,6 +44,7 @@ class CellMirror:
         self._as_cell = cast("Queries", self.held)
         self._reader = Reader(cell, self.held, self.lock)
         self.at_ms = self.since_ms = 0
+        self._made: dict[str, tuple[int, object]] = {}
         self.unavailable = ""
 
     def read(self, now_ms: int) -> None:
@@ -101,7 +103,11 @@ class CellMirror:
 
     def pools(self) -> Document:
         """Return the document of ``omega pool list``."""
-        return pool_shares.pools_json(self._as_cell)
+        return self._kept("pools", self._pools)
+
+    def _pools(self) -> Document:
+        held = self.held
+        return pool_shares.pools_json(self._as_cell, (held.snapshot, self._reader.demands.all(held.held_pools)))
 
     def reasons(self) -> Mapping[str, Mapping[str, int]]:
         """Return how many jobs with unplaced tasks, and how many of these tasks, have each reason."""
@@ -109,17 +115,15 @@ class CellMirror:
 
     def room(self) -> Document:
         """Return what is free on machines that are up, together and on the machine that has most of it."""
-        size, names = len(self.held.dimensions), self.held.dimensions.names
-        rows = self.held.snapshot.rows
-        up = rows[:, rows[2] == MachineState.UP]
-        free = np.clip(up[4 : 4 + size] - up[4 + size :], 0, None)
-        total, largest = {}, {}
-        if free.shape[1]:
-            total = {name: int(free[d].sum()) for d, name in enumerate(names)}
-            shares = free / np.maximum(up[4 : 4 + size].max(axis=1, keepdims=True), 1)
-            best = int(np.argmax(shares.min(axis=0)))
-            largest = {name: int(free[d, best]) for d, name in enumerate(names)}
-        return {"free": total or dict.fromkeys(names, 0), "largest_task": largest or dict.fromkeys(names, 0)}
+        return self._kept("room", lambda: room_document(self.held))
+
+    def _kept(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """Return what `make` made since the last reading."""
+        reading, known = self._made.get(name, (-1, None))
+        if reading != self._reader.rounds:
+            known = make()
+            self._made[name] = self._reader.rounds, known
+        return cast("Kept", known)
 
     # Jobs
 
@@ -144,9 +148,12 @@ class CellMirror:
         return {"cell": name, "total": total, "next": following, "jobs": [self._job_json(row) for row in shown]}
 
     def _rows_of_reason(self, reason: str) -> Sequence[int]:
-        shapes = self.held.table.column("shape")
-        rows = np.flatnonzero(np.isin(shapes, self._reader.reasons.shapes_of(reason)))
-        found: list[int] = rows[self.held.table.column("state")[rows] != ABSENT].tolist()
+        """Return the rows of jobs with unplaced tasks that have a reason."""
+        table, reasons = self.held.table, self._reader.reasons
+        mask = np.isin(table.column("shape"), reasons.shapes_of(reason)) & (table.column("state") != ABSENT)
+        for job, number in reasons.alone():
+            mask[table.row(job.id)] = reasons.of(job, number) == reason
+        found: list[int] = np.flatnonzero(mask).tolist()
         return found
 
     def _job_json(self, row: int) -> Document:
@@ -225,7 +232,9 @@ class CellMirror:
 
     def machine_columns(self, attributes: Sequence[str] = ()) -> MachineColumns:
         """Return all machines in columns, with some attributes."""
-        return machine_columns(self.held, self._reader.counts, attributes)
+        return self._kept(
+            f"machines {sorted(attributes)}", lambda: machine_columns(self.held, self._reader.counts, attributes)
+        )
 
     def attribute_names(self) -> Sequence[str]:
         """Return the attributes that machines have, ``machine`` for their names included."""

@@ -4,11 +4,11 @@ Events of conflicts name no winner. It is inferred as in the history of a job (`
 of the last change of the machine before the conflict, of those that place tasks or change the machine.
 """
 
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from omega.cellstate import ranges
 from omega.cellstate.digest.history import winner_of
@@ -23,7 +23,6 @@ MOST_CONFLICTS, MOST_EVICTIONS = 20_000, 20_000
 """The newest that are kept."""
 MOST_LISTED = 50
 """Transactions, machines and versions that a row lists, the newest."""
-LEAST = 256
 
 
 class Won(NamedTuple):
@@ -62,22 +61,21 @@ class Contests(Listener):
     def __init__(self, width: int, pool_of: Callable[[str], str]) -> None:
         """Begin, in a cell of `width` resources."""
         self._width, self._pool_of = width, pool_of
-        self._changes = np.zeros((3, LEAST), dtype=np.int64)
-        """By machine: version of the last change, author and word."""
+        self._versions, self._changes = array("q"), array("i")
+        """By machine: the version of the last change, 0 for none, and the number of its author and word."""
         self._names = Codes()
         self._conflicts: deque[Conflict] = deque(maxlen=MOST_CONFLICTS)
         self._evictions: deque[Eviction] = deque(maxlen=MOST_EVICTIONS)
 
     @override
     def changed(self, entry: LogEntry, word: str, machines: Sequence[int]) -> None:
-        most = max(machines)
-        if most >= self._changes.shape[1]:
-            wider = np.zeros((3, most + most // 4 + 1), dtype=np.int64)
-            wider[:, : self._changes.shape[1]] = self._changes
-            self._changes = wider
-        change = entry.version, self._names.of(entry.by), self._names.of(word)
+        more = max(machines) + 1 - len(self._versions)
+        if more > 0:
+            self._versions.extend(repeat(0, more))
+            self._changes.extend(repeat(0, more))
+        version, change = entry.version, self._names.of(f"{word} {entry.by}")
         for machine in machines:
-            self._changes[:, machine] = change
+            self._versions[machine], self._changes[machine] = version, change
 
     @override
     def conflicted(self, entry: LogEntry, words: Sequence[str]) -> None:
@@ -89,10 +87,10 @@ class Contests(Listener):
         )  # fmt: skip
 
     def _last(self, machine: int) -> Won | None:
-        if machine >= self._changes.shape[1] or not self._changes[0, machine]:
+        if machine >= len(self._versions) or not self._versions[machine]:
             return None
-        version, by, word = self._changes[:, machine].tolist()
-        return Won(self._names.texts[by], version, self._names.texts[word])
+        word, _, by = self._names.texts[self._changes[machine]].partition(" ")
+        return Won(by, self._versions[machine], word)
 
     @override
     def evicted(self, entry: LogEntry, words: Sequence[str]) -> None:
@@ -102,7 +100,9 @@ class Contests(Listener):
 
     def cut_after(self, version: int) -> None:
         """Drop what is of versions that the store lost."""
-        self._changes[0, self._changes[0] > version] = 0
+        for machine, changed in enumerate(self._versions):
+            if changed > version:
+                self._versions[machine] = 0
         for kept in (self._conflicts, self._evictions):
             left: list[Any] = [each for each in kept if each.version <= version]
             kept.clear()

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cuts import NO_CUTS, Cuts
-from omega.cellstate.model import Described, Job, JobState, Machine, MachineState
+from omega.cellstate.model import Described, Job, Machine, MachineState
 from omega.cellstate.pools import Epoch, Pools
-from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
-from omega.cellstate.transaction import Position
+from omega.cellstate.replies import EpochMark, Fact, KindUse
 from omega.queries.mirror.event_ring import EventRing
 from omega.queries.mirror.job_table import JobTable
 
 if TYPE_CHECKING:
-    from omega.cellstate.job_demands import JobDemand
     from omega.cellstate.lanes import Lane
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
@@ -47,10 +45,10 @@ class HeldCell:
         self.mark: EpochMark | None = None
         self.refuses = ""
         self.log_first = 1
-        self.placed: Mapping[str, Mapping[int, int]] = {}
+        self.placed: dict[str, Mapping[int, int]] = {}
         """Tasks by machine of pending jobs whose reason depends on it."""
-        self.others: Mapping[str, Job] = {}
-        """Jobs with their runs, by the name under which a pending job asks for them."""
+        self.others: Mapping[str, Job | None] = {}
+        """Jobs with their runs, by the name under which pending jobs ask for them."""
 
     held_epoch: Epoch | None
 
@@ -112,12 +110,6 @@ class HeldCell:
 
     # Machines
 
-    def sync(self, _: Position) -> Reply:
-        """Return all machines, as `working_copy` reads them."""
-        import numpy as np
-
-        return Reply(self.snapshot.position, True, np.ascontiguousarray(self.snapshot.rows.T))
-
     def machine_count(self) -> int:
         """Return how many machines ever joined."""
         return self.snapshot.size
@@ -147,8 +139,14 @@ class HeldCell:
     # Jobs
 
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
-        """Return jobs, without runs."""
-        return {job_id: job for job_id in ids if (job := self.table.get(job_id)) is not None}
+        """Return jobs, without runs but for those that `ids_by_name` returned."""
+        others = {job.id: job for job in self.others.values() if job is not None} if self.others else {}
+        found = {job_id: others.get(job_id) or self.table.get(job_id) for job_id in ids}
+        return {job_id: job for job_id, job in found.items() if job is not None}
+
+    def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the ids of jobs near or apart from which pending jobs want to run."""
+        return {name: job.id for name in names if (job := self.others.get(name)) is not None}
 
     def job(self, job_id: str) -> Job | None:
         """Return a job, without runs."""
@@ -162,11 +160,6 @@ class HeldCell:
         """Return how many tasks of a job run on each machine, as far as reasons need it."""
         return self.placed.get(job_id, {})
 
-    def demands(self, _: Position) -> "tuple[Reply, list[JobDemand]]":
-        """Return what all live jobs hold and want, and all machines."""
-        found = (_demand(job) for job in self.table.jobs())
-        return self.sync(Position()), sorted((each for each in found if each is not None), key=lambda each: each.order)
-
     # The log
 
     def changed_records(self, since: int, most: int) -> Any:
@@ -179,19 +172,3 @@ class HeldCell:
     def facts(self, since: int = 0, most: int = 1000, kinds: Collection[str] | None = None) -> list[Fact]:
         """Return the facts of the newest entries of the log."""
         return self.ring.facts(since, most, kinds)
-
-
-def _demand(job: Job) -> "JobDemand | None":
-    """Return the use and demand of a live job, as `read_demand` does of a record."""
-    from omega.cellstate.job_demands import JobDemand
-    from omega.cellstate.lanes import lane_of
-
-    waits = job.state is not JobState.ACTIVE
-    groups = tuple((group.need, 0 if group.copies else group.unplaced, group.placed) for group in job.groups)
-    if not any(placed or (unplaced and not waits) for _, unplaced, placed in groups):
-        return None
-    optional = tuple(at for at, group in enumerate(job.groups) if group.optional)
-    return JobDemand(
-        job.id, lane_of(job.kind, job.precedence, job.spec), job.order, gang=job.gang > 0 and not job.gang_min,
-        waits=waits, groups=groups, commands=job.commands, spec=job.spec, optional=optional, least=job.gang_min,
-    )  # fmt: skip

@@ -1,6 +1,7 @@
 """Pages of a list of jobs: sorted by any column, continued after a row."""
 
 from heapq import nlargest, nsmallest
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -95,25 +96,24 @@ def _by_name(
     table: JobTable, rows: NDArray[np.intp], order: NDArray[np.int64], limit: int, cursor: str | None, sign: int
 ) -> Page:  # fmt: skip
     """As `page`, by name: only the names up to the last one of the page are sorted."""
-    total, names = len(rows), [table.names[row] for row in rows.tolist()]
-    listed = list(zip(names, order.tolist(), rows.tolist(), strict=True))
+    all_names, total = table.names, len(rows)
+    names, places = [all_names[row] for row in rows.tolist()], range(total)
     if cursor is not None:
         key, last = _read(cursor)
-        listed = [
-            each
-            for each in listed
-            if (each[0] != key and (each[0] > key) == (sign > 0)) or (each[0] == key and each[1] > last)
-        ]
-        names = [each[0] for each in listed]
-    more = len(listed) > limit
+        first = (name >= key for name in names) if sign > 0 else (name <= key for name in names)
+        later = [at for at in compress(places, first) if names[at] != key or order[at] > last]
+        names, rows, order = [names[at] for at in later], rows[later], order[later]
+    more = len(names) > limit
+    chosen = list(range(len(names)))
     if more:
         bound = (nsmallest if sign > 0 else nlargest)(limit + 1, names)[-1]
-        listed = [each for each in listed if (each[0] <= bound if sign > 0 else each[0] >= bound)]
-    listed.sort(key=lambda each: each[1])
-    listed.sort(key=lambda each: each[0], reverse=sign < 0)
-    shown = listed[:limit]
-    following = f"{shown[-1][1]} {shown[-1][0]}" if more else None
-    return Page([row for _, _, row in shown], total, following)
+        within = (name <= bound for name in names) if sign > 0 else (name >= bound for name in names)
+        chosen = list(compress(chosen, within))
+    chosen.sort(key=lambda at: int(order[at]))
+    chosen.sort(key=lambda at: names[at], reverse=sign < 0)
+    chosen = chosen[:limit]
+    following = f"{int(order[chosen[-1]])} {names[chosen[-1]]}" if more else None
+    return Page([int(rows[at]) for at in chosen], total, following)
 
 
 def _read(cursor: str) -> tuple[str, int]:

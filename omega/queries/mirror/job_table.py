@@ -13,7 +13,7 @@ from omega.queries.mirror.codes import ABSENT, Codes
 from omega.queries.mirror.packed_jobs import pack, unpack
 
 NUMBERS = ("order", "modified", "changed", "submitted", "precedence", "tasks", "waiting", "placed")
-CODED = ("state", "kind", "user", "pool", "shape")
+CODED = ("state", "kind", "user", "pool", "shape", "demand")
 _STATE_CODES = {word: code for code, word in enumerate(STATES)}
 _STATE_WORDS = tuple(STATES)
 LEAST = 256
@@ -68,7 +68,7 @@ class JobTable:
 
     # Changes
 
-    def put(self, job: Job, version: int, shape: int) -> int:
+    def put(self, job: Job, version: int, *, shape: int, demand: int) -> int:
         """Add a job or replace it, changed in a version; return its row."""
         row = self._ids.get(job.id)
         if row is None:
@@ -82,7 +82,7 @@ class JobTable:
             sum([group.total for group in groups]), job.unplaced, sum([group.placed for group in groups]),
             _STATE_CODES[state(job)], self.kinds.of(job.kind),
             self.users.of(user if isinstance(user, str) else ""), self.pools.of(pool if isinstance(pool, str) else ""),
-            shape,
+            shape, demand,
         )  # fmt: skip
         return row
 

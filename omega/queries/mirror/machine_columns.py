@@ -47,9 +47,33 @@ def machine_columns(held: "HeldCell", counts: NDArray[np.int32], attributes: Seq
         tasks=counts[index],
         number=rows[1],
         fraction={
-            name: np.where(capacity[d] > 0, used[d] / np.maximum(capacity[d], 1), (used[d] > 0).astype(float))
+            name: np.where(capacity[d] > 0, used[d] / np.maximum(capacity[d], 1), used[d] > 0)
             for d, name in enumerate(held.dimensions.names)
         },
         attributes={name: known.codes(name)[index] for name in attributes},
         values={name: known.values(name) for name in attributes},
     )
+
+
+def room_document(held: "HeldCell") -> dict[str, Any]:
+    """Return what is free on machines that are up: together, most of each resource, and on the machine with most room.
+
+    ``largest_task`` is what a task may need to fit somewhere: all that is free on ``machine``, of which the scarcest
+    resource, as a part of the largest machine's, is the largest.
+    """
+    snapshot, names = held.snapshot, held.dimensions.names
+    up = np.flatnonzero(snapshot.rows[2] == MachineState.UP)
+    nothing = dict.fromkeys(names, 0)
+    if not len(up):
+        return {"free": nothing, "most": nothing, "largest_task": nothing, "machine": None}
+    capacity = snapshot.capacity[:, up]
+    free = capacity - snapshot.allocated[:, up]
+    over = (free < 0).any(axis=0)
+    free[:, over] = 0
+    best = int((free / np.maximum(capacity.max(axis=1, keepdims=True), 1)).min(axis=0).argmax())
+    return {
+        "free": held.dimensions.numbers(free.sum(axis=1).tolist()),
+        "most": held.dimensions.numbers(free.max(axis=1).tolist()),
+        "largest_task": held.dimensions.numbers(free[:, best].tolist()),
+        "machine": snapshot.attributes.name(int(up[best])) or None,
+    }

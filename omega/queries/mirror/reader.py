@@ -20,6 +20,7 @@ from omega.queries.event_list import Missing
 from omega.queries.fleet import Fleet
 from omega.queries.machines import tasks_on
 from omega.queries.mirror.conflicts import Contests
+from omega.queries.mirror.demand_classes import DemandClasses
 from omega.queries.mirror.figures import read_figures
 from omega.queries.mirror.held_cell import HeldCell
 from omega.queries.mirror.index import Index
@@ -49,7 +50,7 @@ class Reader:
 
     def __init__(self, cell: "Queries", held: HeldCell, lock: AbstractContextManager[bool]) -> None:
         self.cell, self.held, self.lock = cell, held, lock
-        self.reasons, self.loading = Reasons(held), Loading(self)
+        self.reasons, self.demands, self.loading = Reasons(held), DemandClasses(held.table), Loading(self)
         self.hour = LastHour(held.dimensions.names)
         self.contests = Contests(len(held.dimensions), self._pool_of)
         self.index = Index()
@@ -62,6 +63,7 @@ class Reader:
         """The version up to which the log was read; -1 before the first round."""
         self._named = Named()
         """What the log named and was not read again yet."""
+        self.rounds = 0
         self._partings = cell.sightings.partings
         self._changed = set[str]()
 
@@ -79,8 +81,8 @@ class Reader:
         self._read_named()
         self._retire()
         self.loading.step()
+        self.reasons.renew(cell, self.lock)
         with self.lock:
-            self.reasons.renew()
             self._sample(now_ms)
             self._publish(reply.position)
 
@@ -190,11 +192,12 @@ class Reader:
         row = table.row(job_id)
         if row is not None:
             self.reasons.leave(table.value("shape", row), table.value("waiting", row))
+            self.demands.leave(table.value("demand", row))
         if job is None:
             table.drop(job_id)
             return
         job.spec = kept_of(job.spec)
-        table.put(job, version, self.reasons.enter(job))
+        table.put(job, version, shape=self.reasons.enter(job), demand=self.demands.enter(job))
         self.loading.found(job_id)
 
     def _retire(self) -> None:
@@ -229,6 +232,7 @@ class Reader:
 
     def _publish(self, position: Position) -> None:
         """Set the index of this round: changes without a version raise its beat."""
+        self.rounds += 1
         beat = self.index.beat + bool(position == (self.index.version, self.index.tag) and self._changed)
         self.index = Index(position.version, position.tag, beat)
         self.tags[position.tag] = self.index

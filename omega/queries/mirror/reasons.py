@@ -1,13 +1,20 @@
-"""Why jobs are pending, for all of them: computed once for each distinct shape of demand (`omega.queries.room`)."""
+"""Why jobs are pending, for all of them: found once for each distinct shape of demand (`omega.queries.room`).
 
-from collections.abc import Hashable, Mapping
+The reader finds the reasons of a bounded number of shapes in each round, those first that it looked at least recently.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from omega.cellstate.model import Job, JobState
-from omega.queries.room import Room
+from omega.queries.mirror.codes import ABSENT
+from omega.queries.mirror.counted import Counted
+from omega.queries.room import MOST_EXPLAINED, Room
 from omega.queries.working_copy import delayed_by
 from omega.schedulers.constraints.demands import NONE, demands
+from omega.schedulers.constraints.fetching import wanted
 from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
@@ -16,22 +23,23 @@ if TYPE_CHECKING:
 
 PLAIN = 3
 """Parts of the shape of a job without demands; the last part of others is their id where it matters."""
-NO_SHAPE = -1
-"""The shape of a job that is not pending."""
+CHECKS = 4_000_000
+"""Machines that are looked at in a round, some 0.1 s: 40 needs on 100,000 machines, all reasons of smaller cells."""
+FEW_SHAPES = 1_000
+"""Shapes that are looked at in a round in any case: most of them need what another one needs."""
 
 
 @dataclass(slots=True)
 class Shape:
     """Pending jobs that wait for the same reason, unless their scheduler fails at one or delays it."""
 
-    key: Hashable
     sample: Job
     demanding: bool
-    jobs: int = 0
     tasks: int = 0
+    """Unplaced tasks of all of them."""
     reason: str = ""
     at: int = -1
-    """The reading in which the reason was found."""
+    """The round in which the reason was found."""
 
 
 class Reasons:
@@ -39,116 +47,134 @@ class Reasons:
 
     def __init__(self, held: "HeldCell") -> None:
         self._held = held
-        self._shapes: list[Shape | None] = []
-        self._numbers: dict[Hashable, int] = {}
-        self._spare: list[int] = []
+        self._shapes = Counted[Shape]()
         self._room: Room | None = None
         self._at = 0
+        self._alone: frozenset[str] = frozenset()
+        """Jobs that schedulers delay, or at which they fail, as their heartbeats list them."""
 
     def __len__(self) -> int:
-        return len(self._numbers)
-
-    def renew(self) -> None:
-        """Begin a reading: reasons are found again when they are asked for."""
-        self._at += 1
-        held = cast("Queries", self._held)
-        self._room = Room.of(self._held.snapshot, held, held.kinds(), held.members())
+        return len(self._shapes)
 
     @property
     def room(self) -> Room:
-        """The room of the cell at the last reading."""
-        assert self._room is not None, "the mirror was never read"  # noqa: S101
+        """The room of the cell at the last round."""
+        if self._room is None:
+            self._room = self._new_room()
         return self._room
+
+    def _new_room(self) -> Room:
+        held = cast("Queries", self._held)
+        return Room.of(self._held.snapshot, held, held.kinds(), held.members())
 
     # Shapes
 
     def enter(self, job: Job) -> int:
-        """Count a job; return the number of its shape, `NO_SHAPE` for one that is not pending."""
+        """Count a job; return the number of its shape, `ABSENT` for one that waits for nothing."""
         if job.state not in (JobState.ACTIVE, JobState.HELD) or not job.unplaced:
-            return NO_SHAPE
-        key, demanding = self._key(job)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._new(Shape(key, replace(job, id=key[-1]), demanding))
-        shape = self._shape(number)
-        shape.jobs += 1
-        shape.tasks += job.unplaced
+            return ABSENT
+        key = _key(job)
+        number = self._shapes.enter(key, lambda: Shape(replace(job, id=key[-1]), demanding=key[-2] is not None))
+        self._shapes.value(number).tasks += job.unplaced
         return number
 
     def leave(self, number: int, unplaced: int) -> None:
         """Count a job no more that had a shape and so many unplaced tasks."""
-        if number == NO_SHAPE:
+        if number != ABSENT:
+            self._shapes.value(number).tasks -= unplaced
+            self._shapes.leave(number)
+
+    # Rounds of the reader
+
+    def renew(self, cell: "Queries", lock: AbstractContextManager[bool]) -> None:
+        """Begin a round, and find reasons again, as many as a round may."""
+        with lock:
+            self._at += 1
+            self._room = self._new_room()
+            members = self._held.held_members
+            listed = [jobs for _, _, figures in members.values() for jobs in figures.get("failing", {}).values()]
+            self._alone = frozenset(delayed_by(members)).union(*listed)
+            oldest = sorted((shape for _, shape in self._shapes.items()), key=lambda shape: shape.at)
+            for job in [each for each in self._held.placed if each not in self._held.table]:
+                del self._held.placed[job]
+        checks, explained, needs = CHECKS, MOST_EXPLAINED, set[object]()
+        for number, shape in enumerate(oldest):
+            new = {group.need for group in shape.sample.groups if group.unplaced} - needs
+            needs |= new
+            checks -= (5 if shape.demanding else len(new)) * self._held.snapshot.size
+            explained -= shape.demanding
+            if number >= FEW_SHAPES or (number and checks < 0) or explained < 0:
+                return
+            if shape.demanding:
+                self._fetch(shape.sample, cell)
+            with lock:
+                self._find(shape)
+
+    def _find(self, shape: Shape) -> str:
+        shape.reason, shape.at = str(self.room.reason(shape.sample)), self._at
+        return shape.reason
+
+    def _fetch(self, sample: Job, cell: "Queries") -> None:
+        """Read the machines of a job, and of jobs near or apart from which it wants to run."""
+        held = self._held
+        asked = wanted([Work.of(sample)], held.snapshot)
+        if asked is None:
             return
-        shape = self._shape(number)
-        shape.jobs -= 1
-        shape.tasks -= unplaced
-        if not shape.jobs:
-            del self._numbers[shape.key]
-            self._shapes[number] = None
-            self._spare.append(number)
-
-    def _new(self, shape: Shape) -> int:
-        if self._spare:
-            number = self._spare.pop()
-            self._shapes[number] = shape
-        else:
-            number = len(self._shapes)
-            self._shapes.append(shape)
-        self._numbers[shape.key] = number
-        return number
-
-    def _shape(self, number: int) -> Shape:
-        shape = self._shapes[number]
-        assert shape is not None, "a shape without jobs"  # noqa: S101
-        return shape
-
-    def _key(self, job: Job) -> tuple[tuple[Any, ...], bool]:
-        waiting = [i for i, group in enumerate(job.groups) if group.unplaced]
-        demanding = any(demands(job, i) is not NONE for i in waiting)
-        work = Work.of(job)
-        groups = tuple((job.groups[i].need, job.groups[i].unplaced, job.groups[i].ready) for i in waiting)
-        plain = job.state, job.kind, job.precedence, job.commands, job.gang, job.gang_min, bool(job.placed)
-        waits = job.pending, bool(job.after), job.held, job.gate != ""
-        shape = work.shape() if demanding else None
-        scattered = str(shape[-1]) if shape and len(shape) > PLAIN else ""
-        return (plain, waits, work.whose, groups, shape, scattered), demanding
+        for job_id in asked.placed:
+            held.placed[job_id] = cell.tasks_by_machine(job_id)
+        if asked.others:
+            ids = cell.ids_by_name(asked.others)
+            jobs = cell.jobs_by_id(sorted(set(ids.values())))
+            held.others = {**held.others, **{name: jobs.get(ids.get(name, "")) for name in asked.others}}
 
     # Reasons
 
     def of(self, job: Job, number: int) -> str:
         """Return the reason of a job with a shape."""
-        if number == NO_SHAPE or self._alone(job.id):
+        if number == ABSENT or job.id in self._alone:
             return str(self.room.reason(job))
-        return self._of_shape(self._shape(number))
+        return self._of_shape(self._shapes.value(number))
 
     def _of_shape(self, shape: Shape) -> str:
-        if shape.at != self._at:
-            shape.reason, shape.at = str(self.room.reason(shape.sample)), self._at
-        return shape.reason
-
-    def _alone(self, job_id: str) -> bool:
-        return job_id in self._exceptions()
-
-    def _exceptions(self) -> frozenset[str]:
-        """Return the jobs that schedulers delay, or at which they fail, as their heartbeats list them."""
-        members = self._held.held_members
-        failing = {
-            job for _, _, figures in members.values() for jobs in figures.get("failing", {}).values() for job in jobs
-        }
-        return frozenset(failing | delayed_by(members).keys())
+        return self._find(shape) if shape.at < 0 else shape.reason
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """Return how many pending jobs, and tasks of them, have each reason."""
+        """Return how many jobs with unplaced tasks, and how many of these tasks, have each reason."""
         found: dict[str, list[int]] = {}
-        for shape in self._shapes:
-            if shape is not None:
-                count = found.setdefault(self._of_shape(shape), [0, 0])
-                count[0] += shape.jobs
-                count[1] += shape.tasks
-        return {reason: {"jobs": jobs, "tasks": tasks} for reason, (jobs, tasks) in sorted(found.items())}
+        for number, shape in self._shapes.items():
+            _add(found, self._of_shape(shape), self._shapes.jobs(number), shape.tasks)
+        for job, number in self.alone():
+            _add(found, self._of_shape(self._shapes.value(number)), -1, -job.unplaced)
+            _add(found, self.of(job, number), 1, job.unplaced)
+        return {reason: {"jobs": jobs, "tasks": tasks} for reason, (jobs, tasks) in sorted(found.items()) if jobs}
+
+    def alone(self) -> list[tuple[Job, int]]:
+        """Return the jobs that may have another reason than their shape, with its number."""
+        table = self._held.table
+        rows = [(row, table.value("shape", row)) for job in self._alone if (row := table.row(job)) is not None]
+        return [(table.job(row), number) for row, number in rows if number != ABSENT]
 
     def shapes_of(self, reason: str) -> list[int]:
         """Return the shapes that have a reason."""
-        return [
-            number for number, shape in enumerate(self._shapes) if shape is not None and self._of_shape(shape) == reason
-        ]
+        return [number for number, shape in self._shapes.items() if self._of_shape(shape) == reason]
+
+
+def _add(found: dict[str, list[int]], reason: str, jobs: int, tasks: int) -> None:
+    count = found.setdefault(reason, [0, 0])
+    count[0] += jobs
+    count[1] += tasks
+
+
+def _key(job: Job) -> tuple[Any, ...]:
+    """Return all that the reason of a job depends on; at the end its shape if it demands more than room, and its id
+    where the machines of its own tasks matter.
+    """  # fmt: skip
+    waiting = [i for i, group in enumerate(job.groups) if group.unplaced]
+    work = Work.of(job)
+    groups = tuple([(job.groups[i].need, job.groups[i].unplaced, job.groups[i].ready) for i in waiting])
+    plain = job.state, job.kind, job.precedence, job.commands, job.gang, job.gang_min, job.placed > 0
+    waits = job.pending, bool(job.after), job.held, job.gate != ""
+    demanding = "groups" in job.spec and any(demands(job, i) is not NONE for i in waiting)
+    shape = work.shape() if demanding else None
+    scattered = str(shape[-1]) if shape and len(shape) > PLAIN else ""
+    return plain, waits, work.whose, groups, shape, scattered
