@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any
 
 from benchmarks.computer import computer, now_ms
@@ -108,7 +109,7 @@ class Changer:
         self._cell, self._machines, self._number = cell, machines, 0
         self._position = cell.sync(Position()).position
         self._placement = cell.counters()["placements"]
-        self._membership = cell.register_scheduler("changing/0", "bench", LEASE_MS, now_ms())
+        self._membership = cell.register_scheduler("changing/0", token_hex(4), LEASE_MS, now_ms())
 
     def change(
         self, store: Store, rate: int, seconds: float, begin: Callable[[], None] | None = None
@@ -129,7 +130,7 @@ class Changer:
 
     def _cycle(self) -> None:
         self._number += 1
-        name, machine = f"change-{self._number}", self._number % self._machines
+        name, machine = f"change-{self._membership.incarnation}-{self._number}", self._number % self._machines
         cell = self._cell
         cell.submit([JobSpec(name, name, "changing", (TaskGroup((1, 1), 1, 1_000),))], now_ms(), "bench")
         transaction = Transaction(name, (Claim(machine, 0, 1),))
