@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from secrets import token_hex
+from secrets import randbelow, token_hex
 from typing import Any
 
 from benchmarks.computer import computer, now_ms
@@ -109,7 +109,7 @@ class Changer:
         self._cell, self._machines, self._number = cell, machines, 0
         self._position = cell.sync(Position()).position
         self._placement = cell.counters()["placements"]
-        self._membership = cell.register_scheduler("changing/0", token_hex(4), LEASE_MS, now_ms())
+        self._membership = cell.register_scheduler(f"changing/{randbelow(10**6)}", token_hex(4), LEASE_MS, now_ms())
 
     def change(
         self, store: Store, rate: int, seconds: float, begin: Callable[[], None] | None = None
