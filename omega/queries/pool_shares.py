@@ -1,9 +1,9 @@
 """Pools of a cell for front ends: settings, shares, use, status; shares before and after a change."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
 from omega.cellstate.pools.settings import stated
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.runnable import Runnable
     from omega.schedulers.work import Work
 
 TOLERANCE = 1e-9
@@ -29,39 +30,43 @@ STARVING = ("starving", "aggressively starving")
 """Status of pools that may evict (docs/pool-rules.md, rule 9), as schedulers report it with their heartbeats."""
 
 
-Current: TypeAlias = "tuple[Snapshot, list[JobDemand]]"
-"""The machines of a cell, and what its live jobs hold and want."""
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The machines of a cell, what its live jobs hold and want, and what reduces that to what could run."""
+
+    snapshot: "Snapshot"
+    jobs: "list[JobDemand]"
+    runnable: "Runnable"
 
 
-def _read(cell: "Queries") -> "Current":
+def _read(cell: "Queries") -> Current:
     from omega.cellstate.array_snapshot import ArraySnapshot
     from omega.cellstate.transaction import Position
+    from omega.schedulers.runnable import Runnable
 
     snapshot = ArraySnapshot(len(cell.dimensions))
     reply, jobs = cell.demands(Position())
     snapshot.apply(reply)
-    return snapshot, jobs
+    return Current(snapshot, jobs, Runnable())
 
 
 def _now(
-    cell: "Queries", pools: Pools, previous: Epoch | None, current: "Current | None" = None
+    cell: "Queries", pools: Pools, previous: Epoch | None, current: Current | None = None
 ) -> tuple[Epoch, list[str]]:
     """Return the shares of the cell as it is now, with some pools and the volumes of an epoch, and warnings."""
     from omega.schedulers.pool_machines import machine_warnings
 
-    snapshot, jobs = current or _read(cell)
-    return _epoch(cell, pools, snapshot, jobs, previous), machine_warnings(pools, snapshot)
+    current = current or _read(cell)
+    return _epoch(cell, pools, current, previous), machine_warnings(pools, current.snapshot)
 
 
-def _epoch(
-    cell: "Queries", pools: Pools, snapshot: "Snapshot", jobs: "list[JobDemand]", previous: Epoch | None
-) -> Epoch:
+def _epoch(cell: "Queries", pools: Pools, current: Current, previous: Epoch | None) -> Epoch:
     """Compute the epoch of these jobs at the time of the previous one."""
     from omega.schedulers.epochs import epoch_of
     from omega.schedulers.pool_machines import totals_of
-    from omega.schedulers.runnable import Runnable
 
-    jobs = Runnable().of(jobs, pools, snapshot, cell)
+    snapshot = current.snapshot
+    jobs = current.runnable.of(current.jobs, pools, snapshot, cell)
     names, at_ms = cell.dimensions.names, previous.at_ms if previous else 0
     totals, version = totals_of(pools, snapshot, names), snapshot.position.version
     return epoch_of(pools, jobs, totals, names, previous, version=version, at_ms=at_ms)
@@ -71,6 +76,7 @@ def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Seq
     """Compute the epoch that would follow the last one if these jobs were submitted at its time, for a dry run."""
     from omega.cellstate.job_demands import JobDemand
     from omega.cellstate.lanes import lane_of
+    from omega.schedulers.runnable import Runnable
 
     _, jobs = cell.demands(snapshot.position)
     if unknown := snapshot.lanes.unknown():
@@ -84,7 +90,7 @@ def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Seq
                 commands=job.commands, spec=job.spec, least=job.gang_min,
             )
         )  # fmt: skip
-    return _epoch(cell, pools, snapshot, jobs, cell.epoch())
+    return _epoch(cell, pools, Current(snapshot, jobs, Runnable()), cell.epoch())
 
 
 def machine_warnings_of(cell: "Queries") -> list[str]:
@@ -110,7 +116,7 @@ def order(pools: Pools, shares: Mapping[str, PoolShare]) -> Iterator[tuple[int, 
         yield from walk(tree.name, "", 0)
 
 
-def pools_json(cell: "Queries", current: "Current | None" = None) -> dict[str, Any]:
+def pools_json(cell: "Queries", current: Current | None = None) -> dict[str, Any]:
     """Return all pools with their shares: fair shares of the published epoch, use and demand as they are now.
 
     Without a published epoch of these pools the fair shares are computed. `current` is read when it is not given.

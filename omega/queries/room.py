@@ -135,9 +135,12 @@ class Room:
         return self.cell.dimensions.names
 
     @classmethod
-    def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
+    def of(
+        cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members,
+        free: MachineRoom | None = None,
+    ) -> "Room":  # fmt: skip
         """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
-        free = ManyMachines(snapshot, len(cell.dimensions))
+        free = free or ManyMachines(snapshot, len(cell.dimensions))
         failures, delayed, fleet = Failures(cell, members), delayed_by(members), Fleet(cell.sums())
         return cls(
             cell, _free=free, _fleet=fleet, _kinds=kinds, _failures=failures, _delayed=delayed, _snapshot=snapshot

@@ -23,6 +23,7 @@ from omega.queries.mirror.last_hour import HOUR_MS
 from omega.queries.mirror.machine_columns import MachineColumns, machine_columns, room_document
 from omega.queries.mirror.reader import Reader
 from omega.queries.recent import recently
+from omega.schedulers.runnable import Runnable
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -44,6 +45,7 @@ class CellMirror:
         self._as_cell = cast("Queries", self.held)
         self._reader = Reader(cell, self.held, self.lock)
         self.at_ms = self.since_ms = 0
+        self._runnable = Runnable()
         self._made: dict[str, tuple[int, object]] = {}
         self.unavailable = ""
 
@@ -107,7 +109,8 @@ class CellMirror:
 
     def _pools(self) -> Document:
         held = self.held
-        return pool_shares.pools_json(self._as_cell, (held.snapshot, self._reader.demands.all(held.held_pools)))
+        current = pool_shares.Current(held.snapshot, self._reader.demands.all(held.held_pools), self._runnable)
+        return pool_shares.pools_json(self._as_cell, current)
 
     def reasons(self) -> Mapping[str, Mapping[str, int]]:
         """Return how many jobs with unplaced tasks, and how many of these tasks, have each reason."""

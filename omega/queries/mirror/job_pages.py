@@ -1,7 +1,7 @@
 """Pages of a list of jobs: sorted by any column, continued after a row."""
 
-from heapq import nlargest, nsmallest
-from itertools import compress
+from bisect import bisect_left, bisect_right
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +77,7 @@ def page(table: JobTable, rows: NDArray[np.intp], sort: str, limit: int, cursor:
     total = len(rows)
     order = sign * table.column("order")[rows]
     if name == "name":
-        return _by_name(table, rows, order, limit, cursor, sign)
+        return _by_name(table, rows, limit, cursor, sign)
     keys = sign * (table.column(NUMBERS[name]) if name in NUMBERS else _ranks(table, name))[rows]
     if cursor is not None:
         key, last = _read(cursor)
@@ -92,28 +92,19 @@ def page(table: JobTable, rows: NDArray[np.intp], sort: str, limit: int, cursor:
     return Page(rows[at].tolist(), total, following)
 
 
-def _by_name(
-    table: JobTable, rows: NDArray[np.intp], order: NDArray[np.int64], limit: int, cursor: str | None, sign: int
-) -> Page:  # fmt: skip
-    """As `page`, by name: only the names up to the last one of the page are sorted."""
-    all_names, total = table.names, len(rows)
-    names, places = [all_names[row] for row in rows.tolist()], range(total)
+def _by_name(table: JobTable, rows: NDArray[np.intp], limit: int, cursor: str | None, sign: int) -> Page:
+    """As `page`, by name, in the order that the table keeps."""
+    ordered, wanted = table.by_name(), np.zeros(len(table.names), dtype=np.bool_)
+    wanted[rows] = True
+    at = 0 if sign > 0 else len(ordered)
     if cursor is not None:
         key, last = _read(cursor)
-        first = (name >= key for name in names) if sign > 0 else (name <= key for name in names)
-        later = [at for at in compress(places, first) if names[at] != key or order[at] > last]
-        names, rows, order = [names[at] for at in later], rows[later], order[later]
-    more = len(names) > limit
-    chosen = list(range(len(names)))
-    if more:
-        bound = (nsmallest if sign > 0 else nlargest)(limit + 1, names)[-1]
-        within = (name <= bound for name in names) if sign > 0 else (name >= bound for name in names)
-        chosen = list(compress(chosen, within))
-    chosen.sort(key=lambda at: int(order[at]))
-    chosen.sort(key=lambda at: names[at], reverse=sign < 0)
-    chosen = chosen[:limit]
-    following = f"{int(order[chosen[-1]])} {names[chosen[-1]]}" if more else None
-    return Page([int(rows[at]) for at in chosen], total, following)
+        at = (bisect_right if sign > 0 else bisect_left)(ordered, (key, last), key=table.place)
+    following = range(at, len(ordered)) if sign > 0 else range(at - 1, -1, -1)
+    found = list(islice((row for row in map(ordered.__getitem__, following) if wanted[row]), limit + 1))
+    shown = found[:limit]
+    name, order = table.place(shown[-1]) if shown else ("", 0)
+    return Page(shown, len(rows), f"{order} {name}" if len(found) > limit else None)
 
 
 def _read(cursor: str) -> tuple[str, int]:

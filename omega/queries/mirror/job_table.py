@@ -1,5 +1,6 @@
 """All jobs of a cell in columns, and a row of bytes for each (packed_jobs.py)."""
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,7 @@ class JobTable:
         self.names: list[str] = []
         self.row_ids: list[str] = []
         self._spare: list[int] = []
+        self._by_name: list[int] | None = None
         self.states = tuple(STATES)
         self.kinds, self.users, self.pools = Codes(), Codes(), Codes()
 
@@ -70,9 +72,11 @@ class JobTable:
 
     def put(self, job: Job, version: int, *, shape: int, demand: int) -> int:
         """Add a job or replace it, changed in a version; return its row."""
-        row = self._ids.get(job.id)
-        if row is None:
-            row = self._new_row(job.id)
+        known = self._ids.get(job.id)
+        if known is not None and self.place(known) != (job.name, job.order):
+            self.drop(job.id)  # another job with the id of one that was retired
+            known = None
+        row = self._new_row(job.id) if known is None else known
         self._rows[row] = pack(job)
         self.names[row] = job.name if job.name != job.id else job.id
         spec, groups = job.spec, own_groups(job)
@@ -84,6 +88,8 @@ class JobTable:
             self.users.of(user if isinstance(user, str) else ""), self.pools.of(pool if isinstance(pool, str) else ""),
             shape, demand,
         )  # fmt: skip
+        if known is None and self._by_name is not None:
+            insort(self._by_name, row, key=self.place)
         return row
 
     def _new_row(self, job_id: str) -> int:
@@ -101,10 +107,24 @@ class JobTable:
         self._ids[job_id], self.row_ids[row] = row, job_id
         return row
 
+    # In order of names
+
+    def by_name(self) -> list[int]:
+        """Return the rows in order of their names, then of submission; kept in order from the first call on."""
+        if self._by_name is None:
+            self._by_name = sorted(self._ids.values(), key=self.place)
+        return self._by_name
+
+    def place(self, row: int) -> tuple[str, int]:
+        """Return the name and the number of submission of a row."""
+        return self.names[row], self.value("order", row)
+
     def drop(self, job_id: str) -> None:
         """Remove a job, if it is there."""
         row = self._ids.pop(job_id, None)
         if row is not None:
+            if self._by_name is not None:
+                del self._by_name[bisect_left(self._by_name, self.place(row), key=self.place)]
             self._rows[row], self.names[row], self.row_ids[row] = b"", "", ""
             self._numbers["state"][row] = ABSENT
             self._spare.append(row)
@@ -167,8 +187,10 @@ class JobTable:
         rows = np.flatnonzero(mask)
         if wanted.name:
             part = wanted.name
-            ids = {row for job_id, row in self._ids.items() if job_id.startswith(part)}
-            rows = np.array([row for row in rows.tolist() if part in self.names[row] or row in ids], dtype=np.intp)
+            listed, names, ids = rows.tolist(), self.names, self.row_ids
+            found = {row for row in listed if part in names[row]}
+            found.update(row for row in [row for row in listed if part in ids[row]] if ids[row].startswith(part))
+            rows = np.array(sorted(found), dtype=np.intp)
         return rows
 
     def state_counts(self) -> dict[str, int]:

@@ -3,21 +3,41 @@
 It is repeated after the store lost versions that cannot be told, and when entries of the log are missing.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from omega.queries.mirror.reader import Reader
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
+    from omega.queries.mirror.held_cell import HeldCell
 
 MACHINES_AT_ONCE, JOBS_AT_ONCE, ENTRIES_AT_ONCE = 5_000, 1_000, 500
 """What is read in one part."""
 
 
+class Reading(Protocol):
+    """The reader whose cell is loaded."""
+
+    cell: "Queries"
+    held: "HeldCell"
+    lock: AbstractContextManager[bool]
+    at: int
+
+    def count(self, machines: Sequence[int]) -> None:
+        """Count the running tasks of some machines."""
+
+    def put(self, job_id: str, job: "Job | None", version: int) -> None:
+        """Put a job as it is now into the table."""
+
+
 class Loading:
     """How far the reading of all has come."""
 
-    def __init__(self, reader: "Reader") -> None:
+    def __init__(self, reader: Reading) -> None:
         self._reader = reader
         self.counted = 0
         """The number of machines whose tasks were counted, the first ones."""
@@ -54,7 +74,7 @@ class Loading:
         if self._found is not None:
             self._found.add(job_id)
 
-    def _undescribed(self) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
+    def _undescribed(self) -> NDArray[np.intp]:
         snapshot = self._reader.held.snapshot
         return snapshot.attributes.wanting(snapshot.rows[2])
 

@@ -81,7 +81,7 @@ class Reader:
         self._read_named()
         self._retire()
         self.loading.step()
-        self.reasons.renew(cell, self.lock)
+        self.reasons.renew(cell, self.lock, changed=bool(self._changed))
         with self.lock:
             self._sample(now_ms)
             self._publish(reply.position)

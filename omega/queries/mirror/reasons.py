@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from omega.cellstate.model import Job, JobState
+from omega.cellstate.transaction import Position
+from omega.queries.machine_room import ManyMachines
 from omega.queries.mirror.codes import ABSENT
 from omega.queries.mirror.counted import Counted
 from omega.queries.room import MOST_EXPLAINED, Room
@@ -49,6 +51,7 @@ class Reasons:
         self._held = held
         self._shapes = Counted[Shape]()
         self._room: Room | None = None
+        self._free: tuple[Position, ManyMachines] | None = None
         self._at = 0
         self._alone: frozenset[str] = frozenset()
         """Jobs that schedulers delay, or at which they fail, as their heartbeats list them."""
@@ -64,8 +67,10 @@ class Reasons:
         return self._room
 
     def _new_room(self) -> Room:
-        held = cast("Queries", self._held)
-        return Room.of(self._held.snapshot, held, held.kinds(), held.members())
+        held, snapshot = cast("Queries", self._held), self._held.snapshot
+        if self._free is None or self._free[0] != snapshot.position:
+            self._free = snapshot.position, ManyMachines(snapshot, snapshot.dimensions)
+        return Room.of(snapshot, held, held.kinds(), held.members(), self._free[1])
 
     # Shapes
 
@@ -86,15 +91,15 @@ class Reasons:
 
     # Rounds of the reader
 
-    def renew(self, cell: "Queries", lock: AbstractContextManager[bool]) -> None:
-        """Begin a round, and find reasons again, as many as a round may."""
+    def renew(self, cell: "Queries", lock: AbstractContextManager[bool], *, changed: bool) -> None:
+        """Begin a round in which the cell changed or not, and find reasons again, as many as a round may."""
         with lock:
-            self._at += 1
-            self._room = self._new_room()
+            self._at += changed
+            self._room = self._new_room() if changed else self.room
             members = self._held.held_members
             listed = [jobs for _, _, figures in members.values() for jobs in figures.get("failing", {}).values()]
             self._alone = frozenset(delayed_by(members)).union(*listed)
-            oldest = sorted((shape for _, shape in self._shapes.items()), key=lambda shape: shape.at)
+            oldest = sorted((shape for _, shape in self._shapes.items() if shape.at < self._at), key=_age)
             for job in [each for each in self._held.placed if each not in self._held.table]:
                 del self._held.placed[job]
         checks, explained, needs = CHECKS, MOST_EXPLAINED, set[object]()
@@ -157,6 +162,10 @@ class Reasons:
     def shapes_of(self, reason: str) -> list[int]:
         """Return the shapes that have a reason."""
         return [number for number, shape in self._shapes.items() if self._of_shape(shape) == reason]
+
+
+def _age(shape: Shape) -> int:
+    return shape.at
 
 
 def _add(found: dict[str, list[int]], reason: str, jobs: int, tasks: int) -> None:
