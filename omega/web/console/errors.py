@@ -1,5 +1,6 @@
 """Errors of the console as pages: what went wrong in one line, and where to go on."""
 
+from contextlib import suppress
 from typing import Any
 
 from fastapi import Request
@@ -19,9 +20,12 @@ async def error_page(request: Request, error: Any) -> Response:
     status, text = _described(request, error)
     if PARTS in request.headers or getattr(request.state, "visitor", None) is None:
         return problems.of_status(status, text)
-    cell = request.path_params.get("cell", "")
+    cell, mirror = request.path_params.get("cell", ""), None
+    if status == 503 and cell:
+        with suppress(OmegaError):  # there is none if the store never answered
+            mirror = await request.app.state.service.mirrors.cell(cell)
     view = View(template="error.html", section="", title=_TITLES.get(status, "Error"), command="", path="")
-    page = render("error.html", frame_of(request, view, cell), {"text": text, "status": status})
+    page = render("error.html", frame_of(request, view, cell, mirror), {"text": text, "status": status})
     return HTMLResponse(page.html, status, {"Cache-Control": "no-store"})
 
 

@@ -15,6 +15,7 @@ from omega.client.client import Client
 from omega.queries.fleet import STATES
 from omega.queries.units import count
 from omega.web.access.visitors import Operator, Reader
+from omega.web.api.slashes import decoded
 from omega.web.console.event_rows import event_rows
 from omega.web.console.heat import LEVELS, heat_map, selected
 from omega.web.console.page import View, back, show
@@ -128,9 +129,10 @@ async def card(request: Request, _: Reader, cell: str, machine: Annotated[int, Q
     return await show(request, cell, view, lambda mirror: {"machines": _row(mirror, machine)})
 
 
-@router.get("/cells/{cell}/machines/{name:path}")
+@router.get("/cells/{cell}/machines/{name}")
 async def machine(request: Request, served: Served, visitor: Reader, cell: str, name: str) -> Response:
     """Show a machine (by name or index): its tasks, its last events, its state."""
+    name = decoded(name)
     view = View(
         template="machine.html", section="machines", title=f"Machine {name}",
         command=f"omega machine status --json --verbose {name}", path=f"/v1/machines/{quote(name, safe='')}",
