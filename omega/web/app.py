@@ -14,6 +14,7 @@ from omega.web import problems
 from omega.web.access.admissions import Access
 from omega.web.access.gate import Gate
 from omega.web.api.slashes import EncodedSlashes
+from omega.web.console.errors import error_page
 from omega.web.console.live import LivePages
 from omega.web.service import Service
 from omega.web.sse import OpenStreams
@@ -69,6 +70,6 @@ def create_app(service: Service, access: Access) -> Application:
     for name in ROUTERS:
         router: APIRouter = import_module(name).router
         app.include_router(router)
-    problems.install(app)
+    problems.install(app, error_page)
     app.add_middleware(EncodedSlashes)
     return app
