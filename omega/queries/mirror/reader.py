@@ -116,7 +116,7 @@ class Reader:
         seen, ring = self.cell.sightings, self.held.ring
         if seen.partings == self._partings:
             return
-        covered = seen.agreed > 0 and ring.first <= seen.agreed + 1
+        covered = seen.agreed > 0 and 0 < ring.first <= seen.agreed + 1
         with self.lock:
             if covered:
                 self._named.add(ring.after(seen.agreed), Listener())
@@ -124,7 +124,8 @@ class Reader:
                 self.loading.begin_again()
             ring.cut_after(seen.agreed)
             self.contests.cut_after(seen.agreed)
-            self.tags, self.at = {}, min(self.at, seen.agreed)
+            self.tags = {tag: index for tag, index in self.tags.items() if index.version <= seen.agreed}
+            self.at = min(self.at, seen.agreed)
             self._partings = seen.partings
 
     def _read_log(self, newest: int) -> None:
