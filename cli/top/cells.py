@@ -1,4 +1,4 @@
-"""Several cells in ``omega top``: their monitors, and head, tables and details with the name of the cell."""
+"""Several cells in ``omega top``: their mirrors, and head, tables and details with the name of the cell."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from omega.cli.top.head import head
 from omega.cli.top.panes import NAMES, NOTES, Pane, TopColumn, panes
 from omega.queries import units
 from omega.queries.event_text import clock
-from omega.queries.monitor import Monitor
+from omega.queries.mirror import TopMirror
 from omega.queries.overview import Overview, trouble
 
 if TYPE_CHECKING:
@@ -38,20 +38,20 @@ class CellsOverview:
         return any(each.pools for each in self.cells)
 
 
-class CellsMonitor:
+class CellsMirror:
     """Reads several cells periodically. One object serves one thread."""
 
-    def __init__(self, monitors: Sequence[Monitor], store: str, skipped: Mapping[str, str]) -> None:
+    def __init__(self, mirrors: Sequence[TopMirror], store: str, skipped: Mapping[str, str]) -> None:
         """`skipped`: why cells could not be opened."""
-        self.monitors = {each.cell.name: each for each in monitors}
+        self.mirrors = {each.cell.name: each for each in mirrors}
         self._store, self._skipped = store, dict(skipped)
 
-    def read(self, now_ms: int) -> CellsOverview:
+    def look(self, now_ms: int) -> CellsOverview:
         """Return all cells; one that cannot be read now is tried again next time. Raises StoreError when none can."""
         found, skipped = list[Overview](), dict(self._skipped)
-        for name, monitor in self.monitors.items():
+        for name, mirror in self.mirrors.items():
             try:
-                found.append(monitor.read(now_ms))
+                found.append(mirror.look(now_ms))
             except OmegaError as error:
                 skipped[name] = str(error)
         if not found:
@@ -59,7 +59,7 @@ class CellsMonitor:
         return CellsOverview(self._store, now_ms, found, skipped)
 
 
-AnyMonitor = Monitor | CellsMonitor
+AnyMirror = TopMirror | CellsMirror
 AnyOverview = Overview | CellsOverview
 
 
@@ -156,14 +156,14 @@ def _column(column: TopColumn) -> TopColumn:
     return TopColumn(title, show, order if column.order else None, column.right, column.weight, column.least)
 
 
-def details_of(monitor: AnyMonitor, overview: AnyOverview, identity: str) -> tuple[str, list[str]]:
+def details_of(mirror: AnyMirror, overview: AnyOverview, identity: str) -> tuple[str, list[str]]:
     """Return a heading and lines about the object of a line. Raises Refused when it no longer exists."""
-    if isinstance(monitor, Monitor) and isinstance(overview, Overview):
-        return details(monitor, overview, identity)
+    if isinstance(mirror, TopMirror) and isinstance(overview, Overview):
+        return details(mirror, overview, identity)
     cell, _, own = identity.partition(" ")
-    if isinstance(monitor, CellsMonitor) and isinstance(overview, CellsOverview):
+    if isinstance(mirror, CellsMirror) and isinstance(overview, CellsOverview):
         for each in overview.cells:
             if each.cell == cell:
-                heading, lines = details(monitor.monitors[cell], each, own)
+                heading, lines = details(mirror.mirrors[cell], each, own)
                 return f"{cell}: {heading}", lines
     raise Refused(f"cell {cell}: cannot be read now")

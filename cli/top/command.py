@@ -12,7 +12,7 @@ from omega.cli.app import IN_PART, App
 from omega.cli.options import all_cells_option
 
 if TYPE_CHECKING:
-    from omega.cli.top.cells import AnyMonitor
+    from omega.cli.top.cells import AnyMirror
 
 
 def at_a_terminal() -> bool:
@@ -20,18 +20,17 @@ def at_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _monitor(app: App, names: Sequence[str] | None) -> "AnyMonitor":
-    """Return what reads the cell, or several."""
-    from omega.queries.event_text import sentences
-    from omega.queries.monitor import Monitor
+def _mirror(app: App, names: Sequence[str] | None) -> "AnyMirror":
+    """Return the mirror of the cell, or of several."""
+    from omega.queries.mirror import TopMirror
 
     if names is None:
-        return Monitor(app.open(), app.shown_url, sentences)
-    from omega.cli.top.cells import CellsMonitor
+        return TopMirror(app.open(), app.shown_url)
+    from omega.cli.top.cells import CellsMirror
 
     found = app.open_cells(names)
-    monitors = [Monitor(each, app.shown_url, sentences) for each in found.cells.values()]
-    return CellsMonitor(monitors, app.shown_url, found.skipped)
+    mirrors = [TopMirror(each, app.shown_url) for each in found.cells.values()]
+    return CellsMirror(mirrors, app.shown_url, found.skipped)
 
 
 @click.command("top")
@@ -52,11 +51,11 @@ def command(app: App, once: bool, every: float, all_cells: bool) -> None:
     Keys: 1 to 5 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
     pauses, ? shows help, q quits.
     """
-    monitor = _monitor(app, app.several(all_cells=all_cells))
+    mirror = _mirror(app, app.several(all_cells=all_cells))
     if once or app.as_json:
         from omega.cli.top.once import document, show
 
-        overview = monitor.read(app.now_ms())
+        overview = mirror.look(app.now_ms())
         if app.as_json:
             render.document(document(overview))
         else:
@@ -74,6 +73,6 @@ def command(app: App, once: bool, every: float, all_cells: bool) -> None:
         raise OmegaError(
             "omega top: textual is not installed; pip install 'omega-scheduler[top]', or use omega top --once"
         ) from None
-    failure = Top(monitor, app.now_ms, every).run()
+    failure = Top(mirror, app.now_ms, every).run()
     if failure:
         raise OmegaError(failure)

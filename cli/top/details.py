@@ -10,25 +10,25 @@ from omega.queries import units
 from omega.queries.event_text import clock
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.machines import tasks_on
-from omega.queries.monitor import Monitor
+from omega.queries.mirror import TopMirror
 from omega.queries.overview import Overview, PoolLine, SchedulerRates, VersionEvents, condition
 from omega.schedulers.constraints.reasons import MEANING
 
 MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
 
 
-def details(monitor: Monitor, overview: Overview, identity: str) -> tuple[str, list[str]]:
+def details(mirror: TopMirror, overview: Overview, identity: str) -> tuple[str, list[str]]:
     """Return a heading and lines about the object of a pane's line. Raises Refused when it no longer exists."""
     kind, _, rest = identity.partition(" ")
     name = rest.partition(" ")[0]
     if kind == "job":
-        job, runs = monitor.job(name)
-        return f"job {job.name} ({job.id})", _job(monitor, overview, job, runs)
+        job, runs = mirror.job(name)
+        return f"job {job.name} ({job.id})", _job(mirror, overview, job, runs)
     if kind == "machine":
         machine = next((each for each in overview.machines if str(each.index) == name), None)
         if machine is None:
             raise Refused(f"machine {name}: was removed")
-        return f"machine {machine.name}", _machine(monitor, overview, machine)
+        return f"machine {machine.name}", _machine(mirror, overview, machine)
     if kind == "pool":
         line = next((each for each in overview.pools if each.share.name == name), None)
         if line is None:
@@ -52,9 +52,9 @@ def _pool(overview: Overview, line: PoolLine) -> list[str]:
     return lines
 
 
-def _job(monitor: Monitor, overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
+def _job(mirror: TopMirror, overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
     why = next((each.reason for each in overview.queue if each.job.id == job.id), "")
-    monitor.names.read_machines(run.machine for run in runs[:MOST_RUNS])
+    mirror.names.read_machines(run.machine for run in runs[:MOST_RUNS])
     groups, least = group_names(job), f" of at least {job.gang_min:,}" if job.gang_min else ""
     lines = [
         f"state        {state(job)}" + (f" · {why}: {MEANING[why]}" if why else ""),
@@ -71,15 +71,15 @@ def _job(monitor: Monitor, overview: Overview, job: Job, runs: Sequence[Run]) ->
         )
     lines += ["", f"runs         {len(runs):,}"]
     lines += [
-        f"  {monitor.names.machine(run.machine):<16} {groups[run.group]:<10} {run.tasks}"
+        f"  {mirror.names.machine(run.machine):<16} {groups[run.group]:<10} {run.tasks}"
         + (" leaving" if run.leaving else "")
         for run in runs[:MOST_RUNS]
     ]
     return lines + _events(overview, [each for each in overview.changes if any(e.job == job.id for e in each.events)])
 
 
-def _machine(monitor: Monitor, overview: Overview, machine: Machine) -> list[str]:
-    runs, jobs = monitor.machine(machine.index, MOST_RUNS)
+def _machine(mirror: TopMirror, overview: Overview, machine: Machine) -> list[str]:
+    runs, jobs = mirror.machine(machine.index, MOST_RUNS)
     lines = [
         f"state        {condition(machine)} · index {machine.index} · {units.count(machine.number, 'change')}",
         f"attributes   {attributes(machine) or 'none'}",

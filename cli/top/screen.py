@@ -14,7 +14,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from omega.cellstate.errors import OmegaError, StoreError
 from omega.cli.render import shown
-from omega.cli.top.cells import AnyMonitor, AnyOverview, details_of, head_of, panes_of
+from omega.cli.top.cells import AnyMirror, AnyOverview, details_of, head_of, panes_of
 from omega.cli.top.pages import Details, Help
 from omega.cli.top.panes import NAMES
 from omega.cli.top.table import PaneTable
@@ -80,10 +80,10 @@ class Top(App[str]):
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
-    def __init__(self, monitor: AnyMonitor, now_ms: Callable[[], int], every: float = 1.0) -> None:
-        """Show what `monitor` reads every `every` seconds; `now_ms` returns the time in milliseconds since 1970."""
+    def __init__(self, mirror: AnyMirror, now_ms: Callable[[], int], every: float = 1.0) -> None:
+        """Show what `mirror` reads every `every` seconds; `now_ms` returns the time in milliseconds since 1970."""
         super().__init__()
-        self.monitor, self.now_ms, self.every = monitor, now_ms, every
+        self.mirror, self.now_ms, self.every = mirror, now_ms, every
         self.overview: AnyOverview | None = None
         self.said = ""
         self.paused = False
@@ -118,7 +118,7 @@ class Top(App[str]):
         if self.paused or not self._reading.acquire(blocking=False):
             return
         try:
-            overview = self.monitor.read(self.now_ms())
+            overview = self.mirror.look(self.now_ms())
         except StoreError as error:
             self.call_from_thread(self._fail, str(error))
         except OmegaError as error:
@@ -154,7 +154,7 @@ class Top(App[str]):
             return identity, []
         with self._reading:
             try:
-                return details_of(self.monitor, self.overview, identity)
+                return details_of(self.mirror, self.overview, identity)
             except OmegaError as error:
                 return identity, [str(error)]
 

@@ -1,4 +1,4 @@
-"""A cell at one moment, as `omega.queries.monitor` reads it for a live view."""
+"""A cell at one moment, as `omega.queries.mirror.overviews` makes it for a live view."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

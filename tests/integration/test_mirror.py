@@ -2,10 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from omega.cellstate.errors import OmegaError, Refused, Unreachable
@@ -14,7 +16,9 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.queries import jobs, machines
 from omega.queries.mirror import CellMirror, Index
+from omega.queries.mirror.event_ring import EventRing
 from omega.queries.mirror.mirrors import Mirrors
+from tests.conftest import socket_directory
 from tests.integration.stage import Server, made_cell, serve, simple_job, submit
 from tests.taken_back import copied
 
@@ -79,7 +83,7 @@ def test_everything_is_read_again_when_the_lost_versions_are_not_known(cell: Red
     back = copied(cell)
     submit(cell, [simple_job("lost")])
     mirror.read(2_000)
-    mirror.held.ring.__init__()  # type: ignore[misc] - as if it had begun later
+    mirror.held.ring = EventRing()  # as if it had begun later
     back()
     mirror.read(3_000)
     same(cell, mirror, 4_000)
@@ -185,13 +189,14 @@ def test_conflicts_name_the_last_change_of_the_machine(cell: RedisCell, mirror: 
     assert {each["winner"]["kind"] for each in row["transactions"]} == {"place"}
 
 
+async def wait_until(true: Callable[[], bool]) -> None:
+    with anyio.fail_after(30):
+        while not true():  # noqa: ASYNC110 - nothing is told of it
+            await anyio.sleep(0.05)
+
+
 @pytest.mark.anyio
-async def test_readers_wait_for_a_store_that_is_away(tmp_path_factory: pytest.TempPathFactory) -> None:
-    import anyio
-    import anyio.to_thread
-
-    from tests.conftest import socket_directory
-
+async def test_readers_wait_for_a_store_that_is_away(store_url: str) -> None:
     server = Server(socket_directory())
     server.start()
     url = server.url
@@ -208,18 +213,14 @@ async def test_readers_wait_for_a_store_that_is_away(tmp_path_factory: pytest.Te
     assert mirror.job_row("a") is not None
     assert await mirrors.changed("c", Index(1, "of-no-reading"), 30)
     server.kill()
-    with anyio.fail_after(30):
-        while not mirror.unavailable:
-            await anyio.sleep(0.05)
+    await wait_until(lambda: bool(mirror.unavailable))
     assert mirror.job_row("a") is not None
     assert await mirrors.cell("c") is mirror
     server.start()
     RedisCell.create(connect(url), "c", url=url)
-    with anyio.fail_after(30):
-        while mirror.unavailable:
-            await anyio.sleep(0.05)
+    await wait_until(lambda: not mirror.unavailable)
     assert mirror.job_row("a") is None
     await mirrors.close()
+    server.kill()
     with pytest.raises(OmegaError):
-        server.kill()
         await Mirrors(url).cell("c")

@@ -11,9 +11,8 @@ from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Filter, JobTail, Missing, Tail
-from omega.queries.event_text import sentences
 from omega.queries.events import Event
-from omega.queries.monitor import Monitor
+from omega.queries.mirror import TopMirror
 from omega.queries.pool_watch import PoolWatch
 from omega.schedulers.process.epochs import EpochReader, Publisher
 from tests.integration.stage import made_cell, serve, simple_job, submit
@@ -83,17 +82,17 @@ def test_following_a_job_goes_on(cell: RedisCell, reader: RedisCell) -> None:
 
 @pytest.mark.parametrize("more", [0, 3])
 def test_top_shows_what_the_cell_has(cell: RedisCell, reader: RedisCell, more: int) -> None:
-    monitor = Monitor(reader, "store", sentences)
-    monitor.read(1_000)
+    mirror = TopMirror(reader, "store")
+    mirror.look(1_000)
     back = copied(cell)
     submit(cell, [simple_job("lost")])
-    assert "submitted lost" in " ".join(each.text for each in monitor.read(2_000).changes)
+    assert "submitted lost" in " ".join(each.text for each in mirror.look(2_000).changes)
     back()
     submit(cell, [simple_job(name) for name in ("instead",)])
     for number in range(more):
         submit(cell, [simple_job(f"more-{number}")])
-    monitor.read(3_000)
-    said = " ".join(each.text for each in monitor.read(4_000).changes)
+    mirror.look(3_000)
+    said = " ".join(each.text for each in mirror.look(4_000).changes)
     assert "submitted lost" not in said
     assert "submitted instead" in said
     assert said.count("submitted before") == 1

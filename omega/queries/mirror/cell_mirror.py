@@ -27,7 +27,6 @@ from omega.schedulers.runnable import Runnable
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
-    from omega.queries.overview import Overview
 
 Document = dict[str, Any]
 Kept = TypeVar("Kept")
@@ -38,12 +37,12 @@ MOST_ROWS = 50
 class CellMirror:
     """One cell in memory. `read` is called by one thread; documents are taken by any, with `lock` held."""
 
-    def __init__(self, cell: "Queries", store: str) -> None:
-        """Mirror `cell`; `store` is the printed name of its store."""
+    def __init__(self, cell: "Queries", store: str, *, whole: bool = True) -> None:
+        """Mirror `cell`; `store` is the printed name of its store; not `whole`: without jobs and names of machines."""
         self.cell, self.store, self.lock = cell, store, RLock()
         self.held = HeldCell(cell)
         self._as_cell = cast("Queries", self.held)
-        self._reader = Reader(cell, self.held, self.lock)
+        self._reader = Reader(cell, self.held, self.lock, whole=whole)
         self.at_ms = self.since_ms = 0
         self._runnable = Runnable()
         self._made: dict[str, tuple[int, object]] = {}
@@ -279,7 +278,3 @@ class CellMirror:
     def pool_flow(self) -> Document:
         """Return the evictions between pools."""
         return self._contested() | {"rows": self._reader.contests.flows(self._since())}
-
-    def overview(self, now_ms: int) -> "Overview":
-        """Return the cell as ``omega top`` shows it."""
-        raise NotImplementedError

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.queries.mirror.held_cell import HeldCell
 
-MACHINES_AT_ONCE, JOBS_AT_ONCE, ENTRIES_AT_ONCE = 5_000, 1_000, 500
+MACHINES_AT_ONCE, JOBS_AT_ONCE, ENTRIES_AT_ONCE = 5_000, 1_000, 100
 """What is read in one part."""
 
 

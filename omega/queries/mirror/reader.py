@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
 
 ENTRIES_AT_ONCE = 1_000
+TAIL_LETTERS = 2 << 20
+"""Letters of the newest entries that the first round reads: one may have the facts of a thousand jobs."""
 MOST_BEHIND = 20_000
 """Versions that are read in a round; a cell that changed more meanwhile is read as a whole."""
 JOBS_AT_ONCE = 500
@@ -48,7 +50,8 @@ MOST_TAGS = 10_000
 class Reader:
     """Reads one cell; `index` is that of the last round, `topics` those of the last change of each topic."""
 
-    def __init__(self, cell: "Queries", held: HeldCell, lock: AbstractContextManager[bool]) -> None:
+    def __init__(self, cell: "Queries", held: HeldCell, lock: AbstractContextManager[bool], *, whole: bool) -> None:
+        self._whole = whole
         self.cell, self.held, self.lock = cell, held, lock
         self.reasons, self.demands, self.loading = Reasons(held), DemandClasses(held.table), Loading(self)
         self.hour = LastHour(held.dimensions.names)
@@ -78,10 +81,13 @@ class Reader:
         self._apply(reply)
         self._read_log(reply.position.version)
         self._changed |= read_figures(cell, held, self.lock)
-        self._read_named()
-        self._retire()
-        self.loading.step()
-        self.reasons.renew(cell, self.lock, changed=bool(self._changed))
+        if self._whole:
+            self._read_named()
+            self._retire()
+            self.loading.step()
+            self.reasons.renew(cell, self.lock, changed=bool(self._changed))
+        else:
+            self._named = Named()
         with self.lock:
             self._sample(now_ms)
             self._publish(reply.position)
@@ -133,8 +139,10 @@ class Reader:
         ring, first = self.held.ring, self.cell.changed_records(0, 0).first
         since, whole = self.at, True
         if since < 0 or since + 1 < first or newest - since > MOST_BEHIND:
-            since, whole = max(first - 1, newest - ENTRIES_AT_ONCE, 0), False
-        entries = self._entries(since, newest)
+            whole = False
+            since, entries = self._tail(max(first - 1, newest - ENTRIES_AT_ONCE, 0), newest)
+        else:
+            entries = self._entries(since, newest)
         with self.lock:
             if self.at >= 0 and since > self.at:
                 ring.miss(Missing("gap", self.at + 1, since))
@@ -145,6 +153,15 @@ class Reader:
             if self.at >= 0 and not (whole and readable):
                 self.loading.begin_again()
             self.at = newest
+
+    def _tail(self, oldest: int, newest: int) -> tuple[int, list[LogEntry]]:
+        """Return the newest entries above a version, as many as `TAIL_LETTERS` have, and the version before them."""
+        entries, since, width = list[LogEntry](), newest, 4
+        while since > oldest and sum(len(entry.facts) for entry in entries) < TAIL_LETTERS:
+            to, since = since, max(oldest, since - width)
+            entries = [*(each for each in self.cell.log_entries(since, to - since) if each.version <= to), *entries]
+            width *= 2
+        return since, entries
 
     def _entries(self, since: int, newest: int) -> list[LogEntry]:
         entries, at = list[LogEntry](), since

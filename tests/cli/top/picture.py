@@ -15,8 +15,7 @@ from pathlib import Path
 from omega.cellstate.store import connect_cell
 from omega.cli.top.screen import HIGH, WIDE, Top
 from omega.embedded.server import default_url
-from omega.queries.event_text import sentences
-from omega.queries.monitor import Monitor
+from omega.queries.mirror import TopMirror
 from tests.tutorial.page import at_work
 
 PICTURE = Path(__file__).resolve().parents[3] / "docs" / "figures" / "top.svg"
@@ -58,8 +57,8 @@ def demo_cell() -> Iterator[tuple[str, Callable[[str], None]]]:
 
 async def screen(url: str, omega: Callable[[str], None], size: tuple[int, int]) -> str:
     """Return the screen as SVG while short jobs are placed."""
-    monitor = Monitor(connect_cell(url, "lab"), STORE, sentences)
-    top = Top(monitor, lambda: time.time_ns() // 1_000_000)
+    mirror = TopMirror(connect_cell(url, "lab"), STORE)
+    top = Top(mirror, lambda: time.time_ns() // 1_000_000)
     async with top.run_test(size=size) as pilot:
         for number, count in enumerate((20, 44, 8, 60, 32, 16, 56), 1):
             await asyncio.to_thread(omega, f"job run --detach {SHORT.format(number, count)}")

@@ -14,11 +14,10 @@ from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell, create_cell
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.cli.top.cells import CellsMonitor, details_of, panes_of
+from omega.cli.top.cells import CellsMirror, details_of, panes_of
 from omega.cli.top.pages import Details
 from omega.cli.top.screen import Top
-from omega.queries.event_text import sentences
-from omega.queries.monitor import Monitor
+from omega.queries.mirror import TopMirror
 from tests.cli.conftest import Omega
 from tests.cli.top.test_screen import lines, looked, press
 
@@ -46,15 +45,15 @@ def url(store_url: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def monitor(url: str) -> Iterator[CellsMonitor]:
+def mirror(url: str) -> Iterator[CellsMirror]:
     cells = [connect_cell(url, name) for name in RESOURCES]
-    yield CellsMonitor([Monitor(cell, "store", sentences) for cell in cells], "store", {"north": "is away"})
+    yield CellsMirror([TopMirror(cell, "store") for cell in cells], "store", {"north": "is away"})
     for cell in cells:
         cell.close()
 
 
-def test_tables_name_the_cell_and_have_all_columns(monitor: CellsMonitor) -> None:
-    overview = monitor.read(10_000)
+def test_tables_name_the_cell_and_have_all_columns(mirror: CellsMirror) -> None:
+    overview = mirror.look(10_000)
     jobs, schedulers, machines, events, _ = panes_of(overview)
     assert jobs.note == "2 pending, 2 running"
     assert schedulers.note == "2"
@@ -72,25 +71,25 @@ def test_tables_name_the_cell_and_have_all_columns(monitor: CellsMonitor) -> Non
     assert [each.cell for each in jobs.things] == ["east", "west", "east", "west"]
     times = [each.thing.first.at_ms for each in events.things]
     assert times == sorted(times, reverse=True)
-    heading, told = details_of(monitor, overview, machines.identity(machines.things[1]))
+    heading, told = details_of(mirror, overview, machines.identity(machines.things[1]))
     assert heading == "west: machine west-m"
     assert any("west-job1" in line for line in told)
 
 
-def test_a_cell_that_goes_away_is_named_and_comes_back(monitor: CellsMonitor, url: str) -> None:
-    gone = monitor.monitors["west"].cell
+def test_a_cell_that_goes_away_is_named_and_comes_back(mirror: CellsMirror, url: str) -> None:
+    gone = mirror.mirrors["west"].cell
     assert isinstance(gone, RedisCell)
     client, meta = connect(url), "omega:{west}:meta"
     client.rename(meta, "omega:{west}:away")
-    overview = monitor.read(11_000)
+    overview = mirror.look(11_000)
     assert [each.cell for each in overview.cells] == ["east"]
     assert overview.skipped["north"] == "is away"
     assert "unknown cell 'west'" in overview.skipped["west"]
     client.rename("omega:{west}:away", meta)
-    assert [each.cell for each in monitor.read(12_000).cells] == ["east", "west"]
+    assert [each.cell for each in mirror.look(12_000).cells] == ["east", "west"]
     client.close()
     with pytest.raises(StoreError, match="north: is away"):
-        CellsMonitor([], "store", {"north": "is away"}).read(1)
+        CellsMirror([], "store", {"north": "is away"}).look(1)
 
 
 def test_a_frame_and_its_document(url: str) -> None:
@@ -106,9 +105,9 @@ def test_a_frame_and_its_document(url: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_screen(monitor: CellsMonitor) -> None:
+async def test_the_screen(mirror: CellsMirror) -> None:
     times = iter(range(10_000, 10_000_000, 1_000))
-    top = Top(monitor, times.__next__, every=60)
+    top = Top(mirror, times.__next__, every=60)
     async with top.run_test(size=(100, 24)) as pilot:
         await looked(pilot)
         head = str(top.query_one("#head", Static).content)

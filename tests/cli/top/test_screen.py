@@ -18,8 +18,7 @@ from omega.cli.top.pages import Details, Help
 from omega.cli.top.panes import NAMES
 from omega.cli.top.screen import HIGH, WIDE, Top
 from omega.cli.top.table import PaneTable
-from omega.queries.event_text import sentences
-from omega.queries.monitor import Monitor
+from omega.queries.mirror import TopMirror
 from omega.queries.overview import Overview, PoolLine
 from tests.cli.conftest import join
 from tests.cli.top.picture import PICTURE
@@ -36,7 +35,7 @@ def top(cell: RedisCell) -> Top:
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     cell.commit(CommitRequest(me, 1, [Transaction("j1", (Claim(1, 0, 2),))], Position(), 6_000))
     times = iter(range(10_000, 10_000_000, 1_000))
-    return Top(Monitor(cell, "store", sentences), times.__next__, every=60)
+    return Top(TopMirror(cell, "store"), times.__next__, every=60)
 
 
 async def looked(pilot: "Pilot[str]") -> None:

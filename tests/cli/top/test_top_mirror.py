@@ -9,15 +9,14 @@ from omega.cellstate.errors import Refused
 from omega.cellstate.model import JobSpec, Machine, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest, Fact, Membership
+from omega.cellstate.replies import CommitRequest, Fact, LogEntry, Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.top import command
 from omega.cli.top.head import head
 from omega.cli.top.once import document
-from omega.queries import monitor as monitor_module
-from omega.queries.event_text import sentences
-from omega.queries.monitor import MOST_WAITING, Monitor
+from omega.queries.mirror import TopMirror, event_ring, overviews
+from omega.queries.mirror.overviews import MOST_WAITING
 from omega.queries.pool_shares import pools_json
 from omega.schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
@@ -35,27 +34,27 @@ def place(cell: RedisCell, me: Membership, number: int, name: str, machine: int,
 
 def test_machines_are_followed_from_read_to_read(cell: RedisCell) -> None:
     join(cell, 3)
-    monitor = Monitor(cell, "store", sentences)
-    assert [each.name for each in monitor.read(10_000).machines] == ["m0", "m1", "m2"]
+    mirror = TopMirror(cell, "store")
+    assert [each.name for each in mirror.look(10_000).machines] == ["m0", "m1", "m2"]
     cell.set_machine_state(1, MachineState.GONE, 10_000, "ada")
     cell.set_machine_state(2, MachineState.DOWN, 10_000, "ada")
     cell.register_executor("here", "n", 600_000, 0)
     cell.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
-    seen = monitor.read(11_000)
+    seen = mirror.look(11_000)
     assert [(each.name, each.state, each.attributes) for each in seen.machines] == [
         ("m2", MachineState.DOWN, {}),
         ("m0", MachineState.UP, {}),
         ("m3", MachineState.UP, {"rack": "r1"}),
     ]
     cell.join("here", [MachineSpec("m1", (2000, 1024), {"rack": "r2"})], 10_000)
-    assert sorted(monitor.read(12_000).machines, key=lambda each: each.index) == cell.machines()
+    assert sorted(mirror.look(12_000).machines, key=lambda each: each.index) == cell.machines()
 
 
 def test_what_waits_and_why(cell: RedisCell) -> None:
     join(cell, 1)
     cell.submit([job("small"), job("large", cpu=99_000), job("web", kind="service")], 5_000, "ada")
     cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
-    seen = Monitor(cell, "store", sentences).read(10_000)
+    seen = TopMirror(cell, "store").look(10_000)
     assert [(each.job.name, each.reason) for each in seen.queue] == [
         ("small", "WAITING"),
         ("large", "TOO_LARGE"),
@@ -66,7 +65,7 @@ def test_what_waits_and_why(cell: RedisCell) -> None:
 
 def test_of_many_waiting_jobs_the_first_are_read(cell: RedisCell) -> None:
     cell.submit([job(f"j{number}") for number in range(MOST_WAITING + 50)], 5_000, "ada")
-    seen = Monitor(cell, "store", sentences).read(10_000)
+    seen = TopMirror(cell, "store").look(10_000)
     assert (len(seen.queue), seen.jobs["pending"]) == (MOST_WAITING, MOST_WAITING + 50)
     assert seen.queue[0].job.name == "j0"
 
@@ -77,26 +76,26 @@ def test_running_jobs_are_listed_newest_first(cell: RedisCell) -> None:
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     place(cell, me, 1, "a", 0, 2)
     place(cell, me, 2, "b", 1, 2)  # one of three is pending
-    monitor = Monitor(cell, "store", sentences)
-    seen = monitor.read(10_000)
+    mirror = TopMirror(cell, "store")
+    seen = mirror.look(10_000)
     assert ([each.job.name for each in seen.running], seen.jobs["running"]) == (["b", "a"], 2)
     assert seen.jobs == cell.sums().jobs
     assert [each.job.name for each in seen.queue] == ["b", "c"]
     place(cell, me, 3, "c", 1, 1)
-    assert [each.job.name for each in monitor.read(11_000).running] == ["c", "b", "a"]
+    assert [each.job.name for each in mirror.look(11_000).running] == ["c", "b", "a"]
     cell.stop("a", 11_500, "ada")
-    assert [each.job.name for each in monitor.read(12_000).running] == ["c", "b"]
+    assert [each.job.name for each in mirror.look(12_000).running] == ["c", "b"]
 
 
 def test_all_events_are_listed_and_trouble_stays(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor_module, "MOST_CHANGES", 3)
+    monkeypatch.setattr(overviews, "MOST_CHANGES", 3)
     join(cell, 1)
     cell.set_machine_state(0, MachineState.DRAINED, 9_000, "ada")
-    monitor = Monitor(cell, "store", sentences)
+    mirror = TopMirror(cell, "store")
     for number in range(4):
         cell.submit([job(f"j{number}")], 9_500 + number, "ada")
-        monitor.read(10_000 + number)
-    texts = [each.text for each in monitor.read(11_000).changes]
+        mirror.look(10_000 + number)
+    texts = [each.text for each in mirror.look(11_000).changes]
     assert texts[:3] == [f"submitted j{n} (j{n}), 1 task of kind batch" for n in (3, 2, 1)]
     assert texts[3:] == ["m0 is drained", "here joined (incarnation 1)"]
 
@@ -105,39 +104,39 @@ def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
     join(cell, 2)
     cell.submit([job("a", 8)], 5_000, "ada")
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
-    monitor = Monitor(cell, "store", sentences)
-    monitor.read(10_000)
+    mirror = TopMirror(cell, "store")
+    mirror.look(10_000)
     place(cell, me, 1, "a", 0, 3)
     place(cell, me, 2, "a", 0, 3)  # one fits, two are a conflict
-    seen = monitor.read(12_000)
+    seen = mirror.look(12_000)
     assert (seen.rates.placed, seen.rates.conflict_fraction) == (2.0, 1.0)
     assert seen.past["placed"] == (0.0, 2.0)
     assert seen.past["cpu"] == (0.0, 0.5)
     assert seen.changes[0].text == "conflict of a (a) on m0: full · placed 1 task of a (a) on m0"
     cell.set_machine_state(0, MachineState.DOWN, 12_500, "ada")
-    seen = monitor.read(13_000)
+    seen = mirror.look(13_000)
     assert seen.rates.evicted == 4.0
     assert seen.changes[0].text == "m0 is down · 4 tasks of a (a) evicted on m0: down"
-    assert monitor.read(14_000).rates.evicted == 0.0
+    assert mirror.look(14_000).rates.evicted == 0.0
 
 
 def test_a_scheduler_is_measured_between_its_last_two_heartbeats(cell: RedisCell) -> None:
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
-    monitor = Monitor(cell, "store", sentences)
-    assert monitor.read(10_000).members[0].busyness is None
+    mirror = TopMirror(cell, "store")
+    assert mirror.look(10_000).members[0].busyness is None
 
     def beat(seconds: float, busy: float, conflicts: int, accepted: int) -> None:
         figures = {"seconds": seconds, "busy_seconds": busy, "conflicts": conflicts, "accepted": accepted}
         cell.renew_scheduler(me, 60_000, figures)
 
     beat(10.0, 1.0, 0, 10)
-    assert monitor.read(11_000).members[0].busyness == pytest.approx(0.1)
+    assert mirror.look(11_000).members[0].busyness == pytest.approx(0.1)
     beat(12.0, 2.0, 5, 20)
-    member = monitor.read(12_000).members[0]
+    member = mirror.look(12_000).members[0]
     assert (member.busyness, member.conflict_fraction) == (0.5, 0.5)
-    assert monitor.read(13_000).members[0].past == (0.1, 0.5)
+    assert mirror.look(13_000).members[0].past == (0.1, 0.5)
     beat(1.0, 1.0, 0, 0)  # started again
-    assert monitor.read(14_000).members[0].busyness == 1.0
+    assert mirror.look(14_000).members[0].busyness == 1.0
 
 
 def test_pools_that_starve_have_the_state_of_the_list(cell: RedisCell) -> None:
@@ -146,11 +145,11 @@ def test_pools_that_starve_have_the_state_of_the_list(cell: RedisCell) -> None:
     cell.set_pools(Pools((Pool("web"),)), 0, 0, "ada")
     cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 256), 2),), spec={"pool": "web"})], 5_000, "ada")
     Publisher(cell).publish("batch/0", 1_000)
-    monitor = Monitor(cell, "store", sentences)
-    assert [each.status for each in monitor.read(10_000).pools] == ["below fair share"]
+    mirror = TopMirror(cell, "store")
+    assert [each.status for each in mirror.look(10_000).pools] == ["below fair share"]
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 3_000)
     cell.renew_scheduler(me, 60_000, {"starving": {"web": "starving"}})
-    assert [each.status for each in monitor.read(10_000).pools] == ["starving"]
+    assert [each.status for each in mirror.look(10_000).pools] == ["starving"]
     assert [row["status"] for row in pools_json(cell)["pools"]] == ["starving"]
 
 
@@ -185,12 +184,12 @@ def test_figures_of_a_cell_that_changes_meanwhile_are_approximate(
     cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join(cell, 2)
-    monitor, kinds = Monitor(cell, "store", sentences), cell.kinds
-    exact = monitor.read(10_000)
+    mirror, kinds = TopMirror(cell, "store"), cell.kinds
+    exact = mirror.look(10_000)
     assert document(exact)["exact"]
     assert "approximate" not in head(exact, 200)[0].plain
     monkeypatch.setattr(cell, "kinds", lambda: (cell.submit([job("a")], 5_000, "ada"), kinds())[1])
-    found = monitor.read(11_000)
+    found = mirror.look(11_000)
     assert not document(found)["exact"]
     assert "approximate: the cell changed while it was read" in head(found, 200)[0].plain
 
@@ -210,11 +209,11 @@ def test_textual_may_be_missing(omega: Omega, cell: RedisCell, monkeypatch: pyte
 
 
 def test_a_cell_that_is_deleted_ends_it(store_url: str, cell: RedisCell) -> None:
-    monitor = Monitor(cell, "store", sentences)
-    monitor.read(10_000)
+    mirror = TopMirror(cell, "store")
+    mirror.look(10_000)
     cell.delete()
     with pytest.raises(Refused, match="unknown cell"):
-        monitor.read(11_000)
+        mirror.look(11_000)
 
 
 def test_header_rows_and_cell_status_count_running_jobs_alike(omega: Omega, cell: RedisCell) -> None:
@@ -241,20 +240,20 @@ def test_a_version_of_many_facts_is_not_read_task_by_task(cell: RedisCell, monke
     cell.submit([job(f"j{i}") for i in range(40)], 10_000, "ada")
     placings = [Transaction(f"j{i}", (Claim(i, 0, 1),)) for i in range(40)]
     cell.commit(CommitRequest(me, 1, placings, Position(), 11_000))
-    monkeypatch.setattr(monitor_module, "MOST_FACTS", 30)
+    monkeypatch.setattr(overviews, "MOST_FACTS", 30)
     names, versions = list[int](), list[int]()
-    machines_at, facts = cell.machines_at, cell.facts
+    machines_at, facts_of = cell.machines_at, event_ring.facts_of
 
     def read_machines(indices: Sequence[int]) -> list[Machine]:
         names.extend([len(indices)] if indices else [])
         return machines_at(indices)
 
-    def read_facts(since: int, most: int) -> list[Fact]:
-        versions.append(most)
-        return facts(since, most)
+    def read_facts(entry: LogEntry) -> list[Fact]:
+        versions.append(entry.version)
+        return facts_of(entry)
 
     monkeypatch.setattr(cell, "machines_at", read_machines)
-    monkeypatch.setattr(cell, "facts", read_facts)
-    assert sum(len(each.events) for each in Monitor(cell, "store", sentences).read(11_000).changes) >= 40
-    assert versions == [4], "the facts of four versions are enough"
+    monkeypatch.setattr(overviews, "facts_of", read_facts)
+    assert sum(len(each.events) for each in TopMirror(cell, "store").look(11_000).changes) >= 40
+    assert versions == [cell.counters()["version"]], "the facts of the last version are enough"
     assert len(names) <= 3, names

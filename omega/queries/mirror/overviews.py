@@ -1,18 +1,17 @@
-"""Periodic reads of a cell for a live view: changed machines, pending and running jobs, the end of the log."""
+"""A cell as ``omega top`` shows it, made after each round of a reader: rates, what waits, runs and wants attention."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.errors import Refused
 from omega.cellstate.model import BUCKETS, Job
-from omega.cellstate.pools import Epoch
 from omega.cellstate.replies import Fact, PendingJob
 from omega.cellstate.transaction import Ask, Intake
+from omega.queries.event_text import sentences
 from omega.queries.events import Event, event
 from omega.queries.job_state import state
+from omega.queries.mirror.event_ring import facts_of
 from omega.queries.names import Names
 from omega.queries.overview import (
     ListedJob,
@@ -28,8 +27,9 @@ from omega.queries.room import Room
 from omega.queries.schedulers import description
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Machine, Run
+    from omega.cellstate.model import Machine
     from omega.cellstate.ports import Queries
+    from omega.queries.mirror.held_cell import HeldCell
 
 MOST_WAITING = 200
 """Maximum number of pending jobs of each kind that are read, the earliest arrivals."""
@@ -40,24 +40,20 @@ MOST_SEARCHED = 2_000
 MOST_MACHINES = 1_000
 """Maximum number of machines that are shown, those that most want attention."""
 MOST_VERSIONS = 1_000
-"""Maximum number of versions of the log per read; older ones of a cell that changes faster are skipped."""
+"""Maximum number of versions of the log per round; older ones of a cell that changes faster are skipped."""
 MOST_FACTS = 20_000
-"""Facts of the log per read; one version may place the tasks of a thousand jobs."""
+"""Facts of the log per round; one version may place the tasks of a thousand jobs."""
 MOST_CHANGES = 200
 """Number of newest versions that are kept, and of older ones that may need attention."""
 HISTORY = 240
-"""Number of reads in the history."""
+"""Number of rounds in the history."""
 LATELY_MS = 10_000
-"""Time in ms before the first read over which its rates are computed."""
+"""Time in ms before the first round over which its rates are computed."""
 ATTENTION = frozenset(
     ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "expire", "register", "deregister", "limit",
      "pool", "trees", "restore")
 )  # a table # fmt: skip
 """Kinds of event that may need attention: newer events do not replace them."""
-
-Tell = Callable[[Iterable[Event], Names], Iterator[tuple[list[Event], str]]]
-"""Returns the events of each version, and their common text."""
-Figures = Mapping[str, Any]
 FIGURES = ("busy_seconds", "seconds", "conflicts", "accepted")
 """Figures needed to compare a heartbeat with the one before."""
 
@@ -66,12 +62,12 @@ FIGURES = ("busy_seconds", "seconds", "conflicts", "accepted")
 class _Past:
     """Heartbeats of one scheduler: the figures of the last one, and the rates since the previous one."""
 
-    figures: Figures
+    figures: Mapping[str, Any]
     busyness: float | None = None
     conflict_fraction: float | None = None
     history: "deque[float]" = field(default_factory=lambda: deque(maxlen=HISTORY))
 
-    def add_heartbeat(self, now: Figures) -> None:
+    def add_heartbeat(self, now: Mapping[str, Any]) -> None:
         """Record a heartbeat unless it is already recorded."""
         last = self.figures.get("seconds", 0.0)
         if not now.keys() >= set(FIGURES) or now["seconds"] == last:
@@ -84,44 +80,40 @@ class _Past:
         self.history.append(self.busyness)
 
 
-class Monitor:
-    """Reads one cell periodically. One object serves one thread."""
+class Overviews:
+    """Makes overviews of one cell; some jobs and names are read for them, the rest is what a reader holds."""
 
-    def __init__(self, cell: "Queries", store: str, tell: Tell) -> None:
-        """Read `cell`; `store` is the printed name of its store, `tell` formats events."""
-        self.cell, self.store, self.names, self._tell = cell, store, Names(cell), tell
-        self._snapshot = ArraySnapshot(len(cell.dimensions))
+    def __init__(self, cell: "Queries", held: "HeldCell", store: str) -> None:
+        self._cell, self._held, self._store, self.names = cell, held, store, Names(cell)
         self._members: dict[str, _Past] = {}
         self._seen: int | None = None
         self._read_ms = 0
         self._changes: deque[VersionEvents] = deque(maxlen=MOST_CHANGES)
         self._attention: deque[VersionEvents] = deque(maxlen=MOST_CHANGES)
         self._past: dict[str, deque[float]] = {}
-        self._epoch: Epoch | None = None
         self._running: tuple[Mapping[str, int], list[Job]] = (Counter(), [])
         self._running_version = -1
         self._partings = 0
 
-    def read(self, now_ms: int) -> Overview:
-        """Return the cell as it is at `now_ms`. Raises StoreError, and Refused when the cell does not exist."""
-        self.cell.check_exists()
-        before = self.cell.counters()["version"]
-        depths = self.cell.queue_depths()
-        pending = self._follow([kind for kind, depth in depths.items() if depth])
-        known, uses = self.cell.members(), self.cell.kinds()
-        machines = ranked(self.cell, self._snapshot, MOST_MACHINES)
+    def make(self, now_ms: int) -> Overview:
+        """Return the cell as it was read at `now_ms`, just before. Raises StoreError."""
+        cell, held = self._cell, self._held
+        before = held.held_counters["version"]
+        snapshot, depths, known = held.snapshot, held.queue_depths(), held.members()
+        pending = self._first_pending([kind for kind, depth in depths.items() if depth])
+        machines = ranked(cell, snapshot, MOST_MACHINES)
         self.names.know({machine.index: machine.name for machine in machines.first})
-        room = Room.of(self._snapshot, self.cell, uses, known)
+        room = Room.of(snapshot, cell, held.kinds(), known)
         queue = [ListedJob(each.arrival, each.job, room.reason(each.job)) for each in pending]
         live, running = self._read_running(room, machines.first)
         rates = self._read_log(now_ms)
         self._keep_history(machines.utilisation, rates)
         return Overview(
-            self.cell.name,
-            self.store,
-            self.cell.dimensions,
+            cell.name,
+            self._store,
+            cell.dimensions,
             now_ms,
-            self._snapshot.position.version,
+            snapshot.position.version,
             machines,
             [self._member(*each) for each in sorted(known.items())],
             sorted(queue, key=lambda each: each.position),
@@ -131,20 +123,15 @@ class Monitor:
             self._newest_changes(),
             rates,
             {name: tuple(values) for name, values in self._past.items()},
-            self.cell.refuses_writes(),
-            self._read_pools(starving_pools(known)),
-            before == self._running_version == self.cell.counters()["version"],
+            held.refuses_writes(),
+            self._pool_lines(starving_pools(known)),
+            before == self._running_version == cell.counters()["version"],
         )
 
-    def _read_pools(self, starving: Mapping[str, str]) -> tuple[PoolLine, ...]:
+    def _pool_lines(self, starving: Mapping[str, str]) -> tuple[PoolLine, ...]:
         """Return the pools of the published epoch; of those that starve their state."""
-        mark = self.cell.epoch_mark()
-        if not mark.configured or not mark.number:
-            return ()
-        if mark.number != (self._epoch.number if self._epoch else 0):
-            self._epoch = self.cell.epoch()
-        pools, epoch = self.cell.pools(), self._epoch
-        if epoch is None:
+        pools, epoch, mark = self._held.pools(), self._held.epoch(), self._held.mark
+        if mark is None or not mark.configured or epoch is None:
             return ()
         lines = []
         for position, (depth, name) in enumerate(order(pools, epoch.pools)):
@@ -153,57 +140,36 @@ class Monitor:
             lines.append(PoolLine(position, depth, share, stands))
         return tuple(lines)
 
-    def job(self, job_id: str) -> "tuple[Job, list[Run]]":
-        """Return a job and its runs. Raises Refused when it is no longer stored."""
-        job = self.cell.job(job_id)
-        if job is None:
-            raise Refused(f"job {job_id}: is no longer stored")
-        indices = sorted({machine for group in job.groups for _, machine, _ in group.runs})
-        return job, [run for run in self.cell.runs(indices) if run.job == job_id]
+    # Jobs
 
-    def machine(self, index: int, most: int) -> "tuple[list[Run], dict[str, Job]]":
-        """Return the runs of a machine, and the jobs of the first `most` of them by id."""
-        runs = self.cell.runs([index])
-        return runs, self.cell.jobs_by_id(sorted({run.job for run in runs[:most]}))
-
-    # Machines and pending jobs
-
-    def _follow(self, kinds: list[str]) -> list[PendingJob]:
-        """Bring the machines up to date; returns the first pending jobs of the kinds."""
-        everywhere = "1" * BUCKETS
+    def _first_pending(self, kinds: list[str]) -> list[PendingJob]:
+        """Return the first pending jobs of some kinds; machines that changed meanwhile are brought up to date."""
+        everywhere, snapshot = "1" * BUCKETS, self._held.snapshot
         pending: list[PendingJob] = []
-        self._snapshot.apply(self.cell.sync(self._snapshot.position))
-        self._snapshot.lanes.learn(self.cell.lanes(self._snapshot.lanes.unknown()))
+        snapshot.lanes.learn(self._cell.lanes(snapshot.lanes.unknown()))
         for kind in kinds:
-            lanes = sorted(
-                self._snapshot.lanes.of_kind(kind), key=lambda lane: -self._snapshot.lanes.names[lane].precedence
-            )
+            lanes = sorted(snapshot.lanes.of_kind(kind), key=lambda lane: -snapshot.lanes.names[lane].precedence)
             asks = tuple(Ask(lane, 0, MOST_WAITING) for lane in lanes[:MOST_WAITING])
-            reply = self.cell.sync(self._snapshot.position, Intake(kind, asks, MOST_WAITING, everywhere))
-            self._snapshot.apply(reply)
+            reply = self._cell.sync(snapshot.position, Intake(kind, asks, MOST_WAITING, everywhere))
             pending += reply.jobs
         return pending
 
-    def _read_running(self, room: Room, machines: "Sequence[Machine]") -> "tuple[Mapping[str, int], list[Job]]":
+    def _read_running(self, room: Room, machines: "Sequence[Machine]") -> tuple[Mapping[str, int], list[Job]]:
         """Return how many jobs are in each state, and running ones: of the newest jobs, then of the shown machines.
 
         So it costs the same whatever the number of jobs.
         """
         self._drop_lost()
-        version, states = self._snapshot.position.version, room.fleet.sums.jobs
+        version, states = self._held.snapshot.position.version, room.fleet.sums.jobs
         if version == self._running_version:
             return self._running
-        found = _running(self.cell.jobs_by_id(self.cell.newest_ids(MOST_SEARCHED)))
+        found = _running(self._cell.jobs_by_id(self._cell.newest_ids(MOST_SEARCHED)))
         if len(found) < min(states["running"], MOST_RUNNING):
-            there = {run.job for run in self.cell.runs([each.index for each in machines[:MOST_RUNNING]])}
-            found |= _running(self.cell.jobs_by_id(sorted(there - found.keys())[:MOST_SEARCHED]))
+            there = {run.job for run in self._cell.runs([each.index for each in machines[:MOST_RUNNING]])}
+            found |= _running(self._cell.jobs_by_id(sorted(there - found.keys())[:MOST_SEARCHED]))
         newest = sorted(found.values(), key=lambda job: job.order)[-MOST_RUNNING:]
         self._running, self._running_version = (states, newest), version
         return self._running
-
-    @property
-    def _snapshot_version(self) -> int:
-        return self._snapshot.position.version
 
     # Schedulers
 
@@ -216,25 +182,25 @@ class Monitor:
 
     def _read_log(self, now_ms: int) -> Rates:
         self._drop_lost()
-        newest = self._snapshot_version
-        if self._seen is None or self._seen > newest:  # the first read, or the store lost versions
+        newest = self._held.snapshot.position.version
+        if self._seen is None or self._seen > newest:  # the first round, or the store lost versions
             since, seconds = max(0, newest - MOST_VERSIONS), LATELY_MS / 1000
         else:
             since, seconds = max(self._seen, newest - MOST_VERSIONS), max(now_ms - self._read_ms, 1) / 1000
         facts, since = self._last_facts(since, newest)
-        new = [event(fact, self.cell.dimensions) for fact in facts]
+        new = [event(fact, self._cell.dimensions) for fact in facts]
         self._keep_changes(new)
         if self._seen is None or self._seen > newest:
             new = [each for each in new if each.at_ms >= now_ms - LATELY_MS]
             share = 1.0
         else:
             share = (newest - self._seen) / max(newest - since, 1)
-        self._seen, self._read_ms = max(newest, facts[-1].version if facts else 0), now_ms
+        self._seen, self._read_ms = newest, now_ms
         return _rates(new, seconds / share if share else seconds)
 
     def _drop_lost(self) -> None:
         """Drop what was read of versions that the store lost: others have their numbers now."""
-        seen = self.cell.sightings
+        seen = self._cell.sightings
         if seen.partings == self._partings:
             return
         self._partings, self._seen, self._running_version = seen.partings, None, -1
@@ -245,12 +211,13 @@ class Monitor:
 
     def _last_facts(self, since: int, newest: int) -> tuple[list[Fact], int]:
         """Return the last facts after a version, about `MOST_FACTS` at most, and the version after which they begin."""
-        facts, after, width = list[Fact](), newest, 4
-        while after > since and len(facts) < MOST_FACTS:
-            to, after = after, max(since, after - width)
-            facts = [*self.cell.facts(after, to - after), *facts]
-            width *= 2
-        return facts, after
+        parts, number, after = list[list[Fact]](), 0, newest
+        for entry in self._held.ring.newest_first():
+            if entry.version <= since or number >= MOST_FACTS:
+                break
+            parts.append(facts_of(entry))
+            number, after = number + len(parts[-1]), entry.version - 1
+        return [fact for part in reversed(parts) for fact in part], since if number < MOST_FACTS else after
 
     def _keep_changes(self, read: list[Event]) -> None:
         """Keep the newest versions, and those that may need attention, with their text."""
@@ -260,7 +227,7 @@ class Monitor:
         shown = [each for each in read if each.version in newest or each.version in troubled]
         self.names.read_jobs(each.job for each in shown)
         self.names.read_machines(each.machine for each in shown)
-        for same, text in self._tell(shown, self.names):
+        for same, text in sentences(shown, self.names):
             change = VersionEvents(tuple(same), text)
             if change.first.version in newest:
                 self._changes.appendleft(change)
@@ -281,7 +248,9 @@ def _running(jobs: Mapping[str, Job]) -> dict[str, Job]:
     return {job_id: job for job_id, job in jobs.items() if state(job) == "running"}
 
 
-def _rates(events: list[Event], seconds: float) -> Rates:
+def _rates(events: Iterable[Event], seconds: float) -> Rates:
+    events = list(events)
+
     def tasks(*kinds: str) -> float:
         return sum(each.count or 0 for each in events if each.kind in kinds) / seconds
 
