@@ -5,7 +5,8 @@ import ipaddress
 import os
 import socket
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,9 +70,10 @@ class Listen:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             family, _, _, _, address = found[0]
             made = socket.socket(family, socket.SOCK_STREAM)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen(BACKLOG)
+            with closing_at_error(made):
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                made.bind(address)
+                made.listen(BACKLOG)
         except OSError as error:
             what = f"address {self.host}:{self.port}: {(error.strerror or str(error)).lower()}"
             remedy = "; stop what listens there, or choose another port with --listen"
@@ -90,14 +92,25 @@ def _bind_path(path: Path) -> socket.socket:
         if path.is_socket() and not _answers(path):
             path.unlink()
         made, before = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), os.umask(0o177)
-        try:
-            made.bind(str(path))
-        finally:
-            os.umask(before)
-        made.listen(BACKLOG)
+        with closing_at_error(made):
+            try:
+                made.bind(str(path))
+            finally:
+                os.umask(before)
+            made.listen(BACKLOG)
     except OSError as error:
         raise Refused(f"socket {path}: {(error.strerror or str(error)).lower()}; choose another path") from None
     return made
+
+
+@contextmanager
+def closing_at_error(made: socket.socket) -> Iterator[None]:
+    """Close a socket that cannot be used."""
+    try:
+        yield
+    except OSError:
+        made.close()
+        raise
 
 
 def _answers(path: Path) -> bool:

@@ -26,6 +26,7 @@ from omega.web.connections import MOST_CONNECTIONS
 from omega.web.listening import DEFAULT, Listen
 from omega.web.service import Service
 from omega.web.serving import Server
+from omega.web.sse import OpenStreams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,9 @@ class WebServer:
 
     async def _serve(self, bound: socket.socket, context: ssl.SSLContext | None, ready: Callable[[], None]) -> None:
         app = create_app(Service(self.store, self.cell), self.access)
-        await Server.of(app, ready, most=self.settings.most_connections, context=context).serve(sockets=[bound])
+        streams: OpenStreams = app.state.streams
+        server = Server.of(app, ready, closing=streams.close, most=self.settings.most_connections, context=context)
+        await server.serve(sockets=[bound])
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

@@ -17,11 +17,11 @@ LEAVING_SECONDS = 5
 
 
 class Server(uvicorn.Server):
-    """A server that calls `ready` when it answers, ends in order at a signal, and returns."""
+    """A server that calls `ready` when it answers, and `closing` at a signal; then it ends in order, and returns."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], closing: Callable[[], None]) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._closing = ready, closing
 
     @classmethod
     def of(
@@ -29,6 +29,7 @@ class Server(uvicorn.Server):
         app: ASGIApp,
         ready: Callable[[], None],
         *,
+        closing: Callable[[], None] = lambda: None,
         most: int = MOST_CONNECTIONS,
         context: ssl.SSLContext | None = None,
     ) -> "Server":
@@ -44,12 +45,17 @@ class Server(uvicorn.Server):
         )  # fmt: skip
         config.load()
         config.ssl = context
-        return cls(config, ready)
+        return cls(config, ready, closing)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, and then everything else."""
+        self._closing()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

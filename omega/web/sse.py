@@ -62,7 +62,8 @@ class OpenStreams:
 class EventStream(Response):
     """A response of events, which `events` yields as bytes, from `event` or `ALIVE`.
 
-    The visitor of the request is checked again before each piece. An error of the cell ends the stream.
+    An error of the cell ends the stream. The gate ends it when the token of its visitor is revoked
+    (omega/web/access/open_streams.py).
     """
 
     media_type = "text/event-stream"
@@ -101,7 +102,6 @@ class EventStream(Response):
         try:
             await send(_body(ALIVE))
             async for piece in self._events:
-                self._check()
                 with anyio.move_on_after(SLOW_SECONDS) as limit:
                     await send(_body(piece))
                 if limit.cancelled_caught:
@@ -112,9 +112,6 @@ class EventStream(Response):
             again = isinstance(error, StoreError) and not isinstance(error, CellGone)
             return last_event("error", str(error), again=again)
         return b""
-
-    def _check(self) -> None:
-        """Raise Ended when the visitor of the request may not read on."""
 
 
 async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:

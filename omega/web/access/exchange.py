@@ -9,8 +9,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from omega.web.access.open_streams import OpenByToken
-from omega.web.access.refusals import Refusal, last_event
+from omega.web.access.refusals import Refusal
 from omega.web.access.visitors import Admission
+from omega.web.sse import last_event
 
 MOST_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 60.0

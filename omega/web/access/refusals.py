@@ -14,12 +14,6 @@ def of_status(status: int, detail: str) -> Response:
     return Response(json.dumps(document), status, {"Cache-Control": "no-store"}, "application/problem+json")
 
 
-def last_event(reason: str, detail: str, *, again: bool) -> bytes:
-    """Return the event that ends a stream (until omega.web.sse takes its place)."""
-    data = json.dumps({"reason": reason, "detail": detail, "again": again})
-    return f"event: end\ndata: {data}\n\n".encode()
-
-
 class Refusal(Exception):
     """A request is refused: the status, and one line that says why and what to do."""
 
