@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 CELL = "demo"
 LEASE_MS = 1_500
-LOOK_SECONDS = 0.5
+LOOK_SECONDS, FIGURES_SECONDS = 0.5, 5.0
 FOLLOW_SECONDS = 25_000.0
 """Seconds of the trace read beyond the last arrival, to see tasks end: about five parts."""
 TRACE_SPEED = 40.0
@@ -63,16 +64,23 @@ def _fresh_cell(app: App, name: str, workload: "Workload") -> "Cell":
 
 
 def _start(
-    app: App, cell: "Cell", group: "ProcessSupervisor", replay: "WorkloadReplay", batch: int, service: int
+    app: App,
+    cell: "Cell",
+    group: "ProcessSupervisor",
+    replay: "WorkloadReplay",
+    schedulers: Mapping[str, int],
+    console: str,
 ) -> None:
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines join", total=len(replay.workload.machines), more="")
         replay.join(CELL, lambda count: bars.advance(bar, count))
-    members = [f"batch/{n}" for n in range(batch)] + [f"service/{n}" for n in range(service)]
+    members = [f"{kind}/{n}" for kind, number in schedulers.items() for n in range(number)]
     for member in [*members, f"simulated/{CELL}"]:
         group.start(member)
     group.wait_ready(cell)
     capacity = dict(zip(cell.dimensions.names, replay.workload.capacity, strict=True))
+    if console:  # on a line of its own, which a terminal does not break
+        (render.note if app.as_json else render.line)(f"console: {console}")
     if not app.as_json:
         size = f"{capacity['cpu'] // 1000:,} cpu · {capacity['memory'] / 1024**2:.1f} TiB"
         render.facts(
@@ -161,11 +169,16 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> i
     return 0 if report.ok else 1
 
 
-def _keep(app: App, group: "ProcessSupervisor", console: str) -> None:
-    """Keep the cell and its console until Ctrl-C, at a terminal."""
-    if app.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return
-    render.line(f"console    {console}   (Ctrl-C here ends the demonstration)")
+def _await_figures(cell: "Cell", tasks: int) -> None:
+    """Wait, not for long, until the figures of running schedulers count all tasks."""
+    until = time.monotonic() + FIGURES_SECONDS
+    while sum(each["tasks"] for each in cell.figures().values()) < tasks and time.monotonic() < until:
+        time.sleep(LOOK_SECONDS)
+
+
+def _keep(group: "ProcessSupervisor", console: str) -> None:
+    """Keep the cell and its console until Ctrl-C."""
+    render.line(f"console: {console}   (Ctrl-C here ends the demonstration)")
     with suppress(KeyboardInterrupt):
         while True:
             time.sleep(LOOK_SECONDS)
@@ -221,16 +234,16 @@ def command(
     logs = state_directory() / "logs" / name
     with ProcessSupervisor(app.url, name, logs, lease_ms=LEASE_MS, speed=speed, bound=True) as group:
         console = console_of(group, listen).login if web else ""
-        if console:
-            (render.note if app.as_json else render.line)(f"console    {console}")
-        _start(app, cell, group, replay, batch, service)
+        _start(app, cell, group, replay, {"batch": batch, "service": service}, console)
         with render.progress(quiet=app.as_json) as bars:
             spent = _watch(bars, replay)
         time.sleep(LEASE_MS / 3000 + 0.1)  # the next heartbeat brings the last figures
-        if console:
+        stays = bool(console) and not app.as_json and sys.stdin.isatty() and sys.stdout.isatty()
+        if stays:
+            _await_figures(cell, replay.tasks)
             code = _report(app, cell, replay, spent)
-            _keep(app, group, console)
-    if not console:
+            _keep(group, console)
+    if not stays:
         code = _report(app, cell, replay, spent)
     if code:
         click.get_current_context().exit(code)

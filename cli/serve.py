@@ -121,6 +121,7 @@ def announce(app: App, serving: "Serving") -> None:
         return
     file = serving.token_file
     about = f"{file} (an operator's; valid until this process ends)" if file else ""
-    render.facts({"store": app.shown_url, "console": serving.login, "API": f"{serving.url}v1", "token": about})
+    render.facts({"store": app.shown_url, "API": f"{serving.url}v1", "token": about})
+    render.line(f"console: {serving.login}")  # on a line of its own, which a terminal does not break
     render.line("ready: open the address of the console   (Ctrl-C here stops it)")
     sys.stdout.flush()

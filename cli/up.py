@@ -144,9 +144,10 @@ def _announce(
             "store": app.shown_url,
             "cell": f"{cell.name} · {units.count(count, 'machine')}",
             "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
-            "console": serving.login if serving else "",
         }
     )
+    if serving:  # on a line of its own, which a terminal does not break
+        render.line(f"console: {serving.login}")
     what = "-- echo hello" if offers else "--name first --duration 5s"
     render.line(f"ready: omega --cell {cell.name} job run --cpu 1 {what}   (Ctrl-C here stops all)")
 

@@ -46,9 +46,12 @@ TALK = {
     "SystemExit": "raise an OmegaError; cli turns it into an exit code",
 }
 
-ENDS = {("omega/live/member.py", "SystemExit"), ("omega/live/agent/guard.py", "os._exit")}
-"""The entry of the processes that a supervisor starts: its exit code is the result. A guard forks processes that must
-not return into its own loop.
+ENDS = {
+    ("omega/live/member.py", "SystemExit"), ("omega/web/member.py", "SystemExit"),
+    ("omega/live/agent/guard.py", "os._exit"),
+}  # fmt: skip
+"""The entries of the processes that a supervisor starts: their exit code is the result. A guard forks processes that
+must not return into its own loop.
 """
 
 OPAQUE = ("pickle", "marshal", "shelve", "dill", "cloudpickle")
