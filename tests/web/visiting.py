@@ -31,9 +31,11 @@ def headers(role: Role = "operator") -> dict[str, str]:
 
 
 @asynccontextmanager
-async def visit(service: Service, role: Role | None = "operator") -> AsyncIterator[httpx.AsyncClient]:
+async def visit(
+    service: Service, role: Role | None = "operator", access: Access | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of the application itself, without a server: not for streams, which never return there."""
-    app = create_app(service, Access(tokens()))
+    app = create_app(service, access or Access(tokens()))
     sent = headers(role) if role else {}
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (

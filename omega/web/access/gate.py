@@ -77,7 +77,7 @@ class Gate:
         found = self.access.admit(headers, client, site)
         if found is not None and found.ambient and foreign:
             found = None  # scripts of other sites send a token of their own, or nothing
-        if _is_open(method, path):
+        if _is_open(scope):
             exchange.caching = b"public, max-age=31536000, immutable" if b"v=" in scope["query_string"] else b"no-cache"
         elif found is None:
             await self.login.refuse(exchange, headers)
@@ -142,9 +142,14 @@ class Gate:
             raise Refusal(403, "the form is not of this session; load its page again, and send it from there")
 
 
-def _is_open(method: str, path: str) -> bool:
-    """Return whether a request needs no token: the files that the login page needs, which hold no data."""
-    return method in ("GET", "HEAD") and path.startswith("/static/") and ".." not in path.split("/")
+def _is_open(scope: Scope) -> bool:
+    """Return whether a request needs no token: the files that the login page needs, which hold no data.
+
+    The path is that of the request line, so that no other spelling of a path passes here and leads elsewhere.
+    """
+    path: bytes = scope.get("raw_path") or b""
+    plain = path.startswith(b"/static/") and b"%" not in path and b".." not in path.split(b"/")
+    return plain and scope["path"].encode() == path and scope["method"] in ("GET", "HEAD")
 
 
 def _waits(scope: Mapping[str, Any]) -> bool:

@@ -1,17 +1,8 @@
-"""Refused requests, and the documents that answer them."""
-
-import json
-from http import HTTPStatus
+"""Refused requests."""
 
 from starlette.responses import Response
 
-
-def of_status(status: int, detail: str) -> Response:
-    """Return the problem document of a status of HTTP (until omega.web.problems takes its place)."""
-    title = HTTPStatus(status).phrase
-    name = title.lower().replace(" ", "-")
-    document = {"type": f"urn:omega:problem:{name}", "title": title, "status": status, "detail": detail}
-    return Response(json.dumps(document), status, {"Cache-Control": "no-store"}, "application/problem+json")
+from omega.web.problems import of_status
 
 
 class Refusal(Exception):
