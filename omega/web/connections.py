@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MOST_CONNECTIONS = 1_024
+MOST_HEAD = 64 * 1024
+"""Bytes of the head of a request that are kept; one that arrives at once may be four times as large."""
 HEAD_SECONDS = 10.0
 """Time in which the head of a request must have arrived, from its first byte or from the beginning of a connection."""
 WRITE_SECONDS = 60.0
@@ -18,7 +20,7 @@ BUSY = (
 )
 
 
-class BoundedConnection(H11Protocol):
+class BoundedConnection(HttpToolsProtocol):
     """A connection of a server with at most `most` of them."""
 
     most = MOST_CONNECTIONS
@@ -26,6 +28,11 @@ class BoundedConnection(H11Protocol):
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
     _refused = False
+    _awaits_head = True
+    _only_head = True
+    """Whether what was received last is part of a head and nothing else."""
+    _head = 0
+    """Bytes of such parts."""
 
     def connection_made(self, transport: Any) -> None:
         """Serve a connection, or refuse it."""
@@ -41,11 +48,25 @@ class BoundedConnection(H11Protocol):
         """Take bytes of a request."""
         if self._refused:
             return
+        self._only_head = self._awaits_head
         super().data_received(data)
+        self._head = self._head + len(data) if self._only_head else 0
+        if self._head > MOST_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
         if self._in_progress:
             self._head_timer = _stopped(self._head_timer)
         else:
             self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        """Begin a request."""
+        self._awaits_head = self._only_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Expect the head of the next request."""
+        self._awaits_head = True
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next request; a body that nobody reads must end soon."""

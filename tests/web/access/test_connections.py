@@ -190,7 +190,7 @@ def test_a_body_that_is_cut_costs_nothing() -> None:
         ("POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n", {400, 413}),
         (f"GET /v1/who HTTP/1.1\r\nHost: localhost\r\nX: {'x' * 400_000}\r\n", {400, 431}),
         ("GET /v1/who HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n", {401}),
-        ("PRI * HTTP/2.0\r\n", {400, 401, 421}),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n", {400, 401, 421}),
     ],
 )
 def test_no_malformed_request_is_answered_as_another(head: str, wanted: set[int]) -> None:
