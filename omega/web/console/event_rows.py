@@ -10,16 +10,16 @@ _SHOWN = frozenset({"version", "at_ms", "by", "kind", "job", "machine", "count",
 _INTERNAL = frozenset({"placement", "tasks", "seen", "incarnation", "number", "copies", "asserted", "words", "events"})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class EventRow:
     """Events of one version and kind; `job` and `job_name` are empty and `machines` is where there is none."""
 
     version: int
-    at_ms: int
-    by: str
     kind: str
-    job: str
-    job_name: str
+    at_ms: int = 0
+    by: str = ""
+    job: str = ""
+    job_name: str = ""
     tasks: int = 0
     machines: dict[int, str] = field(default_factory=dict)
     others: int = 0
@@ -43,7 +43,7 @@ def event_rows(mirror: Any, documents: Iterable[Mapping[str, Any]]) -> list[Even
     for event in documents:
         for why in ("gap", "lost"):
             if isinstance(span := event.get(why), Mapping):
-                rows.append(EventRow(span["from"], 0, "", why, "", "", missing=why, last=span["to"]))
+                rows.append(EventRow(version=span["from"], kind=why, missing=why, last=span["to"]))
                 break
         else:
             _add(mirror, rows, event)
@@ -57,9 +57,8 @@ def _add(mirror: Any, rows: list[EventRow], event: Mapping[str, Any]) -> None:
     if last is None or not same or (job == "" and machine is None):
         name = event["name"] if job and event["kind"] == "submit" else _job_name(mirror, job)
         alike = last.alike + 1 if last is not None and same else 0
-        last = EventRow(
-            event["version"], event["at_ms"], event["by"], event["kind"], job, name, detail=detail, alike=alike
-        )
+        own = {field: event[field] for field in ("version", "kind", "at_ms", "by")}
+        last = EventRow(**own, job=job, job_name=name, detail=detail, alike=alike)
         rows.append(last)
     last.tasks += event.get("count") or 0
     if machine is not None and machine not in last.machines:
