@@ -34,7 +34,7 @@ WORDS: Mapping[str, str] = {
 """The words after each command that connects to a store and ends by itself."""
 OTHERS = {
     "agent", "up", "down", "demo", "machine simulate", "scheduler run", "mapreduce worker", "pool watch", "store start",
-    "store stop",
+    "store stop", "serve",
 }  # fmt: skip
 """Commands that run until they are stopped, or concern the embedded store; test_users.py has roles at work."""
 WITHOUT_A_STORE = ("sim", "experiment", "bench", "completion", "version", "scheduler", "pool", "help", "job", "machine")
@@ -71,7 +71,7 @@ def test_the_table_has_every_command() -> None:
     assert [
         each
         for each in missing
-        if each not in ("scheduler policies", "scheduler test", "pool compute", "cell backtest", "trace info")
+        if each not in ("scheduler policies", "scheduler test", "pool compute", "cell backtest", "trace info", "token")
     ] == []
 
 

@@ -45,6 +45,11 @@ def probe(access: Access) -> ASGIApp:
     async def style() -> str:
         return "open"
 
+    @app.get("/v1/slow")
+    async def slow(_: Reader, seconds: float = 0.5) -> str:
+        await anyio.sleep(seconds)
+        return "late"
+
     @app.get("/v1/wrong")
     async def wrong(_: Reader) -> str:
         raise RuntimeError

@@ -1,20 +1,15 @@
 """The gate: who passes it, and what other sites, other ports and other computers try in vain."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
 import httpx
 import pytest
-from starlette.types import Message
 
-from omega.web.access import exchange as limits
 from omega.web.access.addresses import Addresses, Proxy
 from omega.web.access.admissions import Access
-from omega.web.access.open_streams import OpenByToken
-from omega.web.access.roles import ROLES, Role
-from tests.web.access.probe import client, exchange, probe, scope_of
+from omega.web.access.roles import ROLES
+from tests.web.access.probe import client, exchange, probe
 from tests.web.visiting import HOST, URL, headers, token_of, tokens
 
 pytestmark = pytest.mark.anyio
@@ -303,90 +298,3 @@ async def test_a_user_of_a_proxy_needs_the_token_of_forms_too() -> None:
         assert (await it.post("/v1/jobs", headers={"Origin": URL})).status_code == 200
         csrf = (await it.get("/cells/a/who")).json()["csrf"]
         assert (await it.post("/cells/a/jobs", headers={"Omega-CSRF": csrf})).status_code == 200
-
-
-# Sizes and numbers
-
-
-def chunks(count: int, size: int) -> Any:
-    return tuple({"type": "http.request", "body": b"x" * size, "more_body": True} for _ in range(count))
-
-
-async def test_a_body_of_more_than_8_mib_is_refused_before_it_is_read() -> None:
-    async with client(sent=headers("operator")) as it:
-        answer = await it.post("/v1/jobs", content=b"x" * (8 << 20))
-        assert answer.json()["size"] == 8 << 20
-        answer = await it.post("/v1/jobs", content=b"x" * ((8 << 20) + 1))
-    assert (answer.status_code, answer.json()["detail"]) == (413, "the body is larger than 8 MiB; send it in parts")
-
-
-async def test_a_chunked_body_is_counted_as_it_arrives() -> None:
-    sent = await exchange(probe(Access(tokens())), "POST", "/v1/jobs", headers("operator"), chunks(9, 1 << 20))
-    assert [each["type"] for each in sent] == ["http.response.start", "http.response.body"]
-    assert sent[0]["status"] == 413
-
-
-async def test_a_chunked_form_is_counted_too() -> None:
-    access = Access(tokens())
-    async with client(access) as it:
-        await it.get(f"/?token={token_of('operator')}")
-        cookie = "; ".join(f"{name}={value}" for name, value in it.cookies.items())
-    sent = await exchange(probe(access), "POST", "/cells/a/jobs", {"Cookie": cookie, **FORM}, chunks(9, 1 << 20))
-    assert sent[0]["status"] == 413
-
-
-async def test_a_body_that_stops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.05)
-    sent = list[Message]()
-
-    async def receive() -> Message:
-        await anyio.sleep(0.03)
-        return {"type": "http.request", "body": b"x", "more_body": True}
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    with anyio.fail_after(5):
-        await probe(Access(tokens()))(scope_of("POST", "/v1/jobs", headers("operator")), receive, send)
-    assert sent[0]["status"] == 408
-    assert "within 0.05 s" in json.loads(sent[1]["body"])["detail"]
-
-
-async def test_a_websocket_is_not_answered() -> None:
-    called = list[Message]()
-
-    async def send(message: Message) -> None:
-        called.append(message)
-
-    async def receive() -> Message:
-        raise AssertionError
-
-    await probe(Access(tokens()))({"type": "websocket"}, receive, send)
-    assert called == []
-
-
-async def test_long_polls_of_one_token_are_bounded_and_others_are_not_affected() -> None:
-    access, waiting = Access(tokens(), streams=OpenByToken(2)), anyio.Event()
-    app = probe(access)
-    statuses: dict[Role, list[int]] = {"submitter": [], "operator": []}
-
-    async def receive() -> Message:
-        await waiting.wait()
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def poll(role: Role) -> None:
-        async def send(message: Message) -> None:
-            statuses[role] += [message["status"]] if "status" in message else []
-
-        await app(scope_of("POST", "/v1/jobs?wait=30s", headers(role)), receive, send)
-
-    roles: tuple[Role, ...] = ("submitter", "submitter", "operator", "submitter", "submitter")
-    async with anyio.create_task_group() as group:
-        for role in roles:
-            group.start_soon(poll, role)
-            await anyio.wait_all_tasks_blocked()
-        assert statuses == {"submitter": [429, 429], "operator": []}
-        waiting.set()
-    assert statuses == {"submitter": [429, 429, 200, 200], "operator": [200]}
-    assert not access.streams._open
-    assert not access.streams._numbers

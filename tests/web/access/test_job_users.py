@@ -87,3 +87,26 @@ async def test_what_only_operators_may(service: Service) -> None:
         for name, status in (("eve", 403), ("ada", 403), ("root", 201)):
             added = await it.post("/v1/machines", json={"names": ["m1"], "resources": {"cpu": "4"}}, headers=by(name))
             assert added.status_code == status, added.text
+
+
+@pytest.mark.parametrize(("role", "status"), [("reader", 403), ("submitter", 201)])
+async def test_the_store_bounds_what_the_service_hands_out(
+    store_url: str, cell: RedisCell, omega: Omega, role: str, status: int
+) -> None:
+    """The service has a user of the store with a role; an operator's token cannot do more."""
+    client: Any = connect(store_url)
+    client.execute_command("ACL", "SETUSER", *line(role, cell.name, (7, 2), "secret", name="web").split()[1:])
+    omega.run("job", "run", "--name", "there", "--detach")  # the scripts are loaded, which a reader may not do
+    try:
+        service = Service(store_url.replace("unix://", "unix://web:secret@"), cell.name)
+        async with visit(service, None, access()) as it:
+            answer = await it.get("/v1/jobs", headers=by("root"))
+            assert [job["name"] for job in answer.json()["jobs"]] == ["there"]
+            assert (await it.get("/v1/jobs/there", headers=by("eve"))).status_code == 200
+            answer = await it.post("/v1/jobs", json=JOB, headers=by("root"))
+            assert (answer.status_code, "detail" in answer.json()) == (status, status == 403)
+            pool = await it.post("/v1/machines", json={"names": ["m"], "resources": {"cpu": 1}}, headers=by("root"))
+            assert pool.status_code == 403
+    finally:
+        client.execute_command("ACL", "DELUSER", "web")
+        client.close()

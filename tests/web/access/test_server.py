@@ -200,6 +200,16 @@ def test_a_certificate_that_is_none_is_one_line(omega: Omega, tmp_path: Path) ->
     assert "no such file" in omega.error("serve", "--certificate", str(tmp_path / "none"), "--key", "x").lower()
 
 
+def test_without_the_extra_it_is_named(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['fastapi'] = None; from omega.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "serve", "--store", f"unix://{tmp_path}/none"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    remedy = "pip install 'omega-scheduler[web]'"
+    assert (done.returncode, done.stderr) == (1, f"error: the web server: fastapi is not installed; {remedy}\n")
+    token = subprocess.run([*command[:3], "token", "ada"], capture_output=True, text=True, check=True)
+    assert token.stdout.startswith("token  "), "a token needs no server"
+
+
 def test_omega_serve_refuses_other_computers_without_tls(omega: Omega) -> None:
     assert omega.error("serve", "--listen", "0.0.0.0:0").startswith("listen 0.0.0.0:0: tokens of other computers")
 
