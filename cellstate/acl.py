@@ -17,17 +17,19 @@ SCRIPTS = tuple(sorted(path.name.removesuffix(".lua") for path in _FOLDER.iterdi
 """Names of all scripts."""
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "reader": READING,
-    "submitter": (*READING, "claim_directory", "report_cut", "submit", "hold", "resize", "update", "stop"),
+    "submitter": (
+        *READING, "claim_directory", "report_cut", "submit", "hold", "request_output", "resize", "update", "stop",
+    ),
     "scheduler": (
         *READING, "report_cut", "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
         "assign_trees", "attempt", "commit", "digest", "end", "epoch", "hold", "housekeep", "machine", "resize",
         "retire", "settle", "speculate", "stop",
     ),
     "executor": (
-        *READING, "report_cut", "register_agent", "register_executor", "renew_executor", "deregister_executor",
-        "register_scheduler", "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory",
-        "claim_shard", "confirm_runs", "digest", "end", "end_shard", "health", "housekeep", "join", "machine", "online",
-        "progress", "retire", "start", "tail",
+        *READING, "answer_output", "report_cut", "register_agent", "register_executor", "renew_executor",
+        "deregister_executor", "register_scheduler", "renew_scheduler", "deregister_scheduler", "assign_trees",
+        "claim_directory", "claim_shard", "confirm_runs", "digest", "end", "end_shard", "health", "housekeep", "join",
+        "machine", "online", "progress", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

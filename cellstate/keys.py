@@ -42,6 +42,7 @@ Redis Cluster.
     asleep      hash    kind/instance → "name…" or "-": has blocked jobs; freed room, placements of these jobs notify it
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
+    answer:R    string  what an agent has of the output that request R asked for (cellstate/task_output.py); expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
     operator    hash    index → what operators set of the machine: amounts, and attributes (MessagePack)
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)

@@ -27,7 +27,7 @@ BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
 """Hashes of a record per machine or job: every change of one is named by a fact."""
 NAMES, RECENT, SHAPES, WAITERS = "names", "recent", "shapes", "waiters"
 """Rebuilt from machines and jobs."""
-LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "progress", "log", "settling",
+LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "answer", "progress", "log", "settling",
         "unsettled", "confirmed", "aside", NAMES, RECENT, SHAPES, WAITERS, *BULK)  # a table # fmt: skip
 CHUNK = 1_000
 MOST_AT_ONCE = 20_000

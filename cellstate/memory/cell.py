@@ -10,6 +10,7 @@ from omega.cellstate.memory.digest import digest
 from omega.cellstate.memory.done import retire
 from omega.cellstate.memory.end import end
 from omega.cellstate.memory.executors import (
+    answer_output,
     deregister_executor,
     executor_records,
     keep_tails,
@@ -17,6 +18,7 @@ from omega.cellstate.memory.executors import (
     register_executor,
     renew_executor,
     report_progress,
+    request_output,
 )
 from omega.cellstate.memory.health import report_health
 from omega.cellstate.memory.housekeeping import housekeep
@@ -151,6 +153,8 @@ class MemoryCell(MemoryQueries):
     renew_executor = over_ledger(renew_executor)
     deregister_executor = over_ledger(deregister_executor)
     keep_tails = over_ledger(keep_tails)
+    request_output = over_ledger(request_output)
+    answer_output = over_ledger(answer_output)
     report_progress = over_ledger(report_progress)
     report_health = over_ledger(report_health)
 

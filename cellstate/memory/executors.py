@@ -14,6 +14,7 @@ from omega.cellstate.memory.tasks import acknowledge, end_tasks
 from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Heartbeat, Membership, executor_of
 from omega.cellstate.task_ends import EndKind
+from omega.cellstate.task_output import MOST_ASKED, OutputPart, OutputRequest
 from omega.cellstate.task_progress import TaskProgress
 
 CHUNK = 1_000
@@ -145,6 +146,20 @@ def report_progress(ledger: Ledger, job_id: str, machine: int, tasks: Sequence[T
     ledger.progress.pop((job_id, machine), None)
     if tasks:
         ledger.progress[job_id, machine] = sorted(tasks)
+
+
+def request_output(ledger: Ledger, executor: int, request: OutputRequest) -> bool:
+    """Ask an agent for output of a task, by a message in its mailbox; False when it has too many."""
+    mailbox = ledger.messages.setdefault(executor, [])
+    if len(mailbox) >= MOST_ASKED:
+        return False
+    mailbox.append([("?", *request)])
+    return True
+
+
+def answer_output(ledger: Ledger, name: str, part: OutputPart) -> None:
+    """Answer a request for output; it expires."""
+    ledger.answers[name] = part
 
 
 def keep_tails(ledger: Ledger, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

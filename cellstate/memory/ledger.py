@@ -32,6 +32,7 @@ from omega.cellstate.pools.lending import Lender, Lent
 from omega.cellstate.replies import Awaited, Rows
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.shards import ShardDurations
+from omega.cellstate.task_output import OutputPart
 from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Basis
 
@@ -131,6 +132,7 @@ class Ledger:
         self.executors: dict[str, int] = {}
         self.serving: set[int] = set()
         self.output: dict[tuple[str, int, int, str], bytes] = {}
+        self.answers: dict[str, OutputPart] = {}
         # Kinds of the jobs whose tasks may have copies.
         self.copied: dict[str, str] = {}
         # How far running tasks have come, by job and machine.

@@ -43,6 +43,7 @@ from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.refused_writes import StoreState
 from omega.cellstate.replies import Fact, KindUse, LogEntry
 from omega.cellstate.shards import ShardDurations
+from omega.cellstate.task_output import OutputPart
 from omega.cellstate.task_progress import TaskProgress
 
 if TYPE_CHECKING:
@@ -338,6 +339,10 @@ class MemoryQueries(Cell):
     @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         return self.ledger.output.get((job, group, task, stream))
+
+    @override
+    def output_part(self, name: str) -> OutputPart | None:
+        return self.ledger.answers.get(name)
 
     @override
     def ready(self, job_id: str) -> frozenset[tuple[int, int]]:

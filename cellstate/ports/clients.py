@@ -18,9 +18,25 @@ from omega.cellstate.ports.parts import (
 )  # fmt: skip
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Submitted
+from omega.cellstate.task_output import OutputPart, OutputRequest
 
 
-class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, ClaimDirectories, ClaimJobs, SetLimits, SetPools, Protocol):
+class RequestOutput(Queries, Protocol):
+    """The port of clients that read the output of tasks where agents keep it."""
+
+    def request_output(self, executor: int, request: OutputRequest) -> bool:
+        """Ask an agent, by the number of its mailbox, for output of a task; `output_part` returns the answer.
+
+        Returns False when its mailbox has too many messages: the agent does not read it, or has enough to do.
+        """
+
+    def output_part(self, name: str) -> OutputPart | None:
+        """Return the answer to the request of this name; None while there is none, or when it expired."""
+
+
+class JobStore(
+    RequestOutput, EndTasks, StopJobs, ChangeTotals, ClaimDirectories, ClaimJobs, SetLimits, SetPools, Protocol
+):
     """The port of clients and commands that change jobs, their limits and pools."""
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:

@@ -8,6 +8,7 @@ from omega.cellstate.ports.parts import ClaimDirectories, Housekeeping, JoinMach
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Heartbeat, Membership
 from omega.cellstate.shards import Errand, Worker
+from omega.cellstate.task_output import OutputPart
 from omega.cellstate.task_progress import TaskProgress
 
 
@@ -75,8 +76,8 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
         reply, and a reader that ends, lose nothing (semantics 25); another object reads unacknowledged messages again.
 
         ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine tasks`` ends them,
-        ``!`` marks dropped messages: read everything. `most` is the number of calls whose messages are read, which come
-        together.
+        ``!`` marks dropped messages: read everything; ``? …`` asks for output (cellstate/task_output.py). `most` is the
+        number of calls whose messages are read, which come together.
         """
 
     def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
@@ -95,6 +96,9 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
 
     def report_progress(self, job_id: str, machine: int, tasks: Sequence[TaskProgress]) -> None:
         """Keep how far the tasks of a job on a machine have come, in place of its report before; it expires."""
+
+    def answer_output(self, name: str, part: OutputPart) -> None:
+        """Answer a request for output (``? …`` in the mailbox) for the client that waits for it; it expires."""
 
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
         """Store the last output of tasks, by job, group, task and stream; its size is bounded, and it expires."""

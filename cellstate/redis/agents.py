@@ -13,6 +13,7 @@ from omega.cellstate.redis.confirmation import confirmed
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.health_records import read_health
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
+from omega.cellstate.task_output import ANSWER_MS, MOST_ASKED, OutputPart, OutputRequest
 from omega.cellstate.task_progress import TaskProgress, pack_progress, unpack_progress
 from omega.cellstate.transaction import Position
 
@@ -109,6 +110,21 @@ class RedisAgents(RedisExecutors):
     def _health(self, job_id: str) -> tuple[tuple[int, ...], ...]:
         ((_, text),) = self._fields("health", [job_id])
         return self._record("health", job_id, read_health, text or b"") or ()
+
+    @override
+    def request_output(self, executor: int, request: OutputRequest) -> bool:
+        values = {"most": MOST_ASKED, "message": request.message()}
+        return bool(self._run("request_output", values, own={"box": f"box:{executor}"})[0] == b"ok")
+
+    @override
+    def answer_output(self, name: str, part: OutputPart) -> None:
+        values = {"text": part.pack(), "expire_ms": ANSWER_MS}
+        self._run("answer_output", values, own={"answer": f"answer:{name}"})
+
+    @override
+    def output_part(self, name: str) -> OutputPart | None:
+        answer = self._command(self.client.get, f"{self._prefix}answer:{name}")
+        return self._record("answer", name, OutputPart.unpack, answer) if answer is not None else None
 
     @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:

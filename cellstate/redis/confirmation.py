@@ -25,6 +25,7 @@ UNCONFIRMED = frozenset(
      "register_scheduler", "register_executor", "register_agent", "renew_scheduler", "renew_executor", "online",
      "deregister_scheduler", "deregister_executor",  # leases: a member that lost one registers again
      "progress", "tail", "health", "report_cut", "confirm_runs",  # reports that are repeated while they are true
+     "request_output", "answer_output",  # asked again when there is no answer
      "attempt", "digest", "epoch", "housekeep", "retire", "settle",  # upkeep that any scheduler repeats
      "create"}  # confirmed once the cell is also in the list of cells
 )  # a table # fmt: skip

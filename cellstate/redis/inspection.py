@@ -33,6 +33,7 @@ from omega.cellstate.redis.task_inspection import (
     read_unsettled_field,
     read_update_field,
 )
+from omega.cellstate.task_output import OutputPart
 
 _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+( \w+)?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
@@ -359,12 +360,12 @@ class RedisInspection(ExpiringInspection):
         lines = self._list(f"box:{executor}")
         messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]
         for words in messages:
-            lengths = {"+": 8, "-": 4, "!": 1}  # of messages as records.messages has them
+            lengths = {"+": 8, "-": 4, "!": 1, "?": 7}  # of messages as records.messages has them
             _want(lengths.get(words[0]) == len(words), f"{' '.join(words)!r} is no message")
         inspection.mailboxes[_number(executor)] = [
             (int(words[1]), int(words[2]), words[3] if words[0] == "+" else "", words[4] if words[0] == "+" else "")
             for words in messages
-            if words[0] != "!"
+            if words[0] in "+-"
         ]
 
     def _inspect_wake(self, inspection: Inspection, member: str) -> None:
@@ -383,3 +384,7 @@ class RedisInspection(ExpiringInspection):
     def _inspect_progress(self, inspection: Inspection, job: str) -> None:
         self._inspect_hash(inspection, f"progress:{job}", read_progress_field)
         _want(self._command(self.client.pttl, f"{self._prefix}progress:{job}") != -1, "never expires")
+
+    def _inspect_answer(self, _: Inspection, name: str) -> None:
+        OutputPart.unpack(self._command(self.client.get, f"{self._prefix}answer:{name}") or b"0 0\n")
+        _want(self._command(self.client.pttl, f"{self._prefix}answer:{name}") != -1, "never expires")

@@ -50,12 +50,7 @@ class TaskLog:
 
         With `index` that of the task with this index in the array. NotFound when there is no such task.
         """
-        number = _group(job, group, generation)
-        if index is not None:
-            task = TaskNames.of(job).task(job, number, index)
-        if not 0 <= task < job.groups[number].indices:
-            raise NotFound(f"job {job.name}: has no task {task}; the last one is {job.groups[number].indices - 1}")
-        log = cls(cell, job, number, task, stream)
+        log = cls(cell, job, *task_of(job, task, group, generation, index), stream)
         log.find()
         return log
 
@@ -119,6 +114,18 @@ class TaskLog:
                 known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)
                 self._last = last
                 yield last[known:]
+
+
+def task_of(
+    job: "Job", task: int, group: str | None, generation: int | None = None, index: int | None = None
+) -> tuple[int, int]:
+    """Return the numbers of the group and the task that are named as in `TaskLog.of`. Raises NotFound."""
+    number = _group(job, group, generation)
+    if index is not None:
+        task = TaskNames.of(job).task(job, number, index)
+    if not 0 <= task < job.groups[number].indices:
+        raise NotFound(f"job {job.name}: has no task {task}; the last one is {job.groups[number].indices - 1}")
+    return number, task
 
 
 def _group(job: "Job", asked: str | None, generation: int | None) -> int:

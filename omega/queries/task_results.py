@@ -115,6 +115,13 @@ def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:
     return group + 1 if took_over and own and own[0].times[0] == copy[0].times[0] else group
 
 
+def last_machine(cell: "Queries", job: "Job", group: int, task: int) -> int | None:
+    """Return the index of the machine that a task of a group (as placed) runs on, or ran on last, as far as known."""
+    chunk, at = divmod(task, digest_results.CHUNK)
+    found = (_results(cell, job, chunk)[0].chunks.get((group, chunk)) or [])[at : at + 1]
+    return found[0].machine if found and found[0].state != digest_results.NONE else None
+
+
 def _results(
     cell: "Queries", job: "Job", chunk: int | None = None
 ) -> tuple[JobResults, History, tuple[int, int] | None]:

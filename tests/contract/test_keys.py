@@ -15,6 +15,7 @@ from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.redis.calls import load_scripts
 from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_output import OutputPart
 from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
@@ -58,6 +59,7 @@ def used(make: Make) -> RedisStand:
     stand.cell.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
     put(stand.cell, Pool("a"), trees=(PoolTree(), PoolTree("gpu", "has gpu")))
     stand.cell.register_agent("h", "nonce-h", 60_000, 0)
+    stand.cell.answer_output("ab" * 8, OutputPart(1, 0, b"a line"))
     stand.cell.report_cut(Report(known=0, agreed=1, first_lost=2, seen=3, by="ada"))
     return stand
 

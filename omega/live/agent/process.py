@@ -26,6 +26,7 @@ from omega.live.agent.agent import LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.lease_file import now
 from omega.live.agent.output import TAIL_SECONDS
+from omega.live.agent.output_answers import answer_requests
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_control import hide_memory
 from omega.live.agent.renewal import BEATS
@@ -97,15 +98,17 @@ class WakeUp:
             self._writing.close()
 
 
-def wait_at_mailbox(url: str, cell: str, executor: str, wake_up: WakeUp) -> None:
-    """Ring whenever an executor's mailbox has messages; their contents are not used."""
+def wait_at_mailbox(url: str, cell: str, agent: Agent, wake_up: WakeUp) -> None:
+    """Answer requests for output in the agent's mailbox, and ring whenever it has other messages, whatever they are."""
     own: ExecutorStore | None = None
     while not wake_up.stopped:
         try:
             own = own or connect_cell(url, cell)
-            if own.receive(own.executor_number(executor), wait_seconds=RING_SECONDS):
+            messages = own.receive(own.executor_number(agent.executor), wait_seconds=RING_SECONDS)
+            if not all(message.startswith("? ") for message in messages):
                 wake_up.wake()
-        except (StoreError, Refused):
+            answer_requests(own, agent.places, messages)
+        except (StoreError, Refused, OSError):
             threading.Event().wait(AWAY_SECONDS)  # the agent's thread gets the same error and reports it
     if own is not None:
         own.close()
@@ -266,7 +269,7 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         came(agent)
         if agent.cgroups.why_not:
             watch.log.warning("no cgroups", why=agent.cgroups.why_not)
-        mailbox = threading.Thread(target=wait_at_mailbox, args=(url, cell, agent.executor, wake_up), daemon=True)
+        mailbox = threading.Thread(target=wait_at_mailbox, args=(url, cell, agent, wake_up), daemon=True)
         mailbox.start()
         stop = threading.Event()
 

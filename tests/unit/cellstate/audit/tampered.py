@@ -18,6 +18,7 @@ from omega.cellstate.replies import Budget, Original
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.task_output import OutputPart
 from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Claim
 from tests.unit.cellstate.audit.tampering import Table
@@ -29,6 +30,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"stats .*", "figures for people; a scheduler replaces them with each heartbeat"),
     (r"copied field 0 duplicated", "a job that is no longer kept leaves the list when a scheduler reads it"),
     (r"progress .*", "what tasks report of their progress is kept nowhere else, and expires"),
+    (r"answer .*", "output that a client asked for is kept by the agent, and expires here"),
     (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
     (r"directories .*", "claims of output directories, which markers in the directories repeat"),
     (r"chosen .*", "where a job was sent, for submitters that repeat the submission; it expires"),
@@ -108,6 +110,7 @@ def furnish(town: Town) -> None:
     cell.submit([job("words", TaskGroup((10, 10), 2, 5, {"command": ["true"], "name": "w"}))], 11, "ada")
     assert town.commit("words", Claim(index, 0, 2)) == 2
     shards(town, index)
+    cell.answer_output("ab" * 8, OutputPart(1, 0, b"a line"))
     cell.update("words", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
     cell.settle("words", "new tasks fail", 13, "batch/0")
     cell.update("held", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")

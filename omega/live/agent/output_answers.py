@@ -1,0 +1,44 @@
+"""Answers of an agent to clients that ask for the output of its tasks (cellstate/task_output.py)."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.task_output import MOST_OUTPUT, OutputPart, OutputRequest
+from omega.live.agent.output import files
+from omega.live.agent.places import AgentPlaces
+
+MOST_ANSWERS = 16
+"""Requests answered per reading of the mailbox; the oldest are left out: their clients have asked again."""
+
+
+def answer_requests(cell: ExecutorStore, places: AgentPlaces, messages: Iterable[str]) -> None:
+    """Answer those of the messages that are requests for output."""
+    requests = [message for message in messages if message.startswith("? ")]
+    for message in requests[-MOST_ANSWERS:]:
+        with suppress(ValueError):  # of another version of Omega: its client gets no answer
+            request = OutputRequest.read(message)
+            cell.answer_output(request.name, output_part(places, request))
+
+
+def output_part(places: AgentPlaces, request: OutputRequest) -> OutputPart:
+    """Return output of the newest placement of a task on this machine."""
+    wanted = (request.job, request.group, request.task)
+    key = max((key for key in places.task_keys() if key[:3] == wanted), key=lambda each: each.placement, default=None)
+    if key is None:
+        return OutputPart(0, 0, b"")
+    kept = files(places.task(key), request.stream)
+    try:
+        sizes = [path.stat().st_size for _, path in kept]
+    except OSError:  # removed meanwhile: the client asks again
+        return OutputPart(0, 0, b"")
+    end = kept[-1][0] + sizes[-1] if kept else 0
+    start = max(request.start if request.start >= 0 else end + request.start, kept[0][0] if kept else 0)
+    data = b""
+    for first, path in kept:
+        if start + len(data) < first:  # the file before was removed meanwhile
+            start, data = first, b""
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(start + len(data) - first)
+            data += file.read(MOST_OUTPUT - len(data))
+    return OutputPart(key.placement, start, data)
