@@ -27,6 +27,7 @@ ROUTERS = (
     "omega.web.api.machines",
     "omega.web.api.pools",
     "omega.web.api.cells",
+    "omega.web.api.streams",
     "omega.web.console.live",
     "omega.web.console.cells",
     "omega.web.console.jobs",

@@ -3,17 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
 
 import anyio
 import anyio.to_thread
 from fastapi import Depends, Request
 
 from omega.client.client import Client
+from omega.client.connections import Connections
 from omega.client.defaults import which
 from omega.queries.mirror.mirrors import Mirrors
 from omega.users import VouchedUser
 from omega.web.together import Together
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import JobStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +38,7 @@ class Service:
     _clients: dict[str, Client] = field(default_factory=dict)
     _known: str = ""
     _known_until: float = 0.0
+    _connections: dict[str, Connections] = field(default_factory=dict)
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
 
     together: Together = field(init=False)
@@ -64,11 +69,24 @@ class Service:
                 client.close()
         return answer
 
+    async def read(self, cell: str, step: "Callable[[JobStore], T]") -> T:
+        """Run one bounded call of a cell on a thread; the caller waits without it."""
+        known = self._connections.get(cell) or Connections(self.store, cell)
+
+        def run() -> T:
+            with known.cell() as opened:
+                self._connections.setdefault(cell, known)  # the cell exists
+                return step(opened)
+
+        return await anyio.to_thread.run_sync(run, limiter=self._limiter)
+
     async def close(self) -> None:
         """Stop the mirrors and close all connections."""
         await self.mirrors.close()
         for client in self._clients.values():
             client.close()
+        for connections in self._connections.values():
+            connections.close()
 
 
 async def service(request: Request) -> Service:

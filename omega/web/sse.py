@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from omega.cellstate.errors import CellGone, OmegaError, StoreError
+from omega.cellstate.plain_text import escaped
 
 SLOW_SECONDS = 20.0
 """Time after which a reader that takes nothing is dropped."""
@@ -28,10 +29,11 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def event(data: Any, *, name: str = "", id: str = "") -> bytes:
-    """Return an event with a JSON document."""
+    """Return an event with a JSON document, without characters that a terminal must not get."""
     head = (f"event: {name}\n" if name else "") + (f"id: {id}\n" if id else "")
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))  # escapes line ends
-    return f"{head}data: {text}\n\n".encode(errors="replace")
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))  # line ends are escaped
+    shown = text if text.isascii() else escaped(text)
+    return f"{head}data: {shown}\n\n".encode(errors="replace")
 
 
 def last_event(reason: str, detail: str, *, again: bool) -> bytes:
@@ -76,10 +78,10 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events until they end, the reader leaves or is dropped, or the process ends."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         self._streams.number += 1
         last = b""
         try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async with anyio.create_task_group() as group:
                 group.start_soon(_cancel_when_gone, receive, group.cancel_scope)
                 group.start_soon(self._cancel_when_closing, group.cancel_scope)

@@ -13,8 +13,9 @@ from omega.queries.task_results import STATES as TASK_STATES
 from omega.schedulers.constraints.reasons import Reason as Reasons
 from omega.web.access.visitors import Reader
 from omega.web.api.answers import answer
-from omega.web.api.looking import Jobs
+from omega.web.api.looking import Jobs, loaded
 from omega.web.api.parameters import CellName, Fields, JobName, one_of, words_query
+from omega.web.api.polls import Polled
 from omega.web.service import Served
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -53,11 +54,14 @@ async def list_jobs(
 
 @router.get("/{job}")
 async def show_job(
-    request: Request, visitor: Reader, served: Served, cell: CellName, job: JobName, fields: Fields = None
+    request: Request, visitor: Reader, served: Served, cell: CellName, job: JobName, poll: Polled, fields: Fields = None
 ) -> Response:
     """Show a job with its groups, runs, history and update (omega job status)."""
+    if poll.index is not None:
+        await poll.wait(served, cell, f"job:{(await loaded(served, cell)).find_job(job).id}")
+    index = (await served.mirrors.cell(cell)).index
     document = await served.call(cell, visitor.user, Client.status, job)
-    return answer(request, document, fields=fields, modified=document["modify_index"])
+    return answer(request, document, fields=fields, index=index, modified=document["modify_index"])
 
 
 @router.get("/{job}/why")

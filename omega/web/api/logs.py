@@ -1,41 +1,210 @@
-"""The output of a task of a job."""
+"""``GET /v1/jobs/JOB/logs``: the output of a task, as a document or, with ``follow=1``, as a stream.
 
-from typing import Annotated
+The output comes from the files of the agent that ran the task, by a request in the agent's mailbox, else from the last
+output in the store. ``source`` says which. The id of an event is ``PLACEMENT.BYTE``, the place behind its output.
+"""
 
-from fastapi import APIRouter, Query, Request
+import re
+from codecs import getincrementaldecoder
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, NamedTuple
+
+import anyio
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import Response
 
+from omega.cellstate.errors import BadInput, Forbidden
+from omega.cellstate.task_output import MOST_OUTPUT, STREAMS, OutputPart
 from omega.client.client import Client
+from omega.live.agent.output import TAIL_BYTES, last_lines
+from omega.live.agent_output import ANSWER_SECONDS, OutputPlace, ask_agent, find_output
 from omega.web.access.visitors import Reader
 from omega.web.api.answers import answer
 from omega.web.api.parameters import CellName, JobName, one_of, words_query
-from omega.web.service import Served
+from omega.web.service import Served, Service
+from omega.web.sse import ALIVE, EventStream, event, last_event
+
+FASTEST_SECONDS, SLOWEST_SECONDS = 1.0, 5.0
+"""Time between requests for new output of a task, for each reader: shorter while there is some."""
+MOST_MISSED = 3
+"""Answers in sequence that an agent may be late with before the stored output is read instead."""
+FIND_SECONDS = 5.0
+"""Time between looks for the machine of a task, which may be placed again."""
+LOOK_SECONDS = 0.05
+"""Time between looks for the answer of an agent."""
+MOST_LINES, MOST_NUMBER = 1_000_000, 1 << 31
+_PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-STREAMS = ("stdout", "stderr")
-MOST_LINES = 1_000_000
-MOST_NUMBER = 1 << 31
-Stream = Annotated[str, one_of("stream", STREAMS), words_query(STREAMS, "Its output or its error stream")]
 
 
-@router.get("/{job}/logs")
-async def show_logs(
+@dataclass(slots=True)
+class TaskOutput:
+    """The output of one task, part by part."""
+
+    served: Service
+    cell: str
+    place: OutputPlace
+    stream: str
+
+    async def part(self, start: int) -> OutputPart | None:
+        """Return output from a byte on, from the agent; None when it does not answer in time. No thread waits."""
+        try:
+            name = await self.served.read(self.cell, lambda cell: ask_agent(cell, self.place, self.stream, start))
+        except Forbidden:  # the service has the store's user of a role that may not ask
+            return None
+        if name is None:
+            return None
+        with anyio.move_on_after(ANSWER_SECONDS):
+            while True:
+                await anyio.sleep(LOOK_SECONDS)
+                found = await self.served.read(self.cell, lambda cell: cell.output_part(name))
+                if found is not None:
+                    return found if found.placement else None
+        return None
+
+    async def stored(self) -> bytes:
+        """Return the last output in the store."""
+        at = self.place
+        tail = await self.served.read(self.cell, lambda cell: cell.tail(at.job, at.source, at.task, self.stream))
+        return tail or b""
+
+
+async def _which(
+    task: Annotated[int, Query(ge=0, le=MOST_NUMBER, description="Number of the task")] = 0,
+    index: Annotated[int | None, Query(ge=0, le=MOST_NUMBER, description="Index in its array, instead")] = None,
+    group: Annotated[str | None, Query(description="Name of its task group; the first by default")] = None,
+    generation: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="By default the newest")] = None,
+) -> dict[str, Any]:
+    return {"task": task, "index": index, "group": group, "generation": generation}
+
+
+class _How(NamedTuple):
+    """How output is shown: which stream, how many lines at first, whether new output follows, and after what."""
+
+    stream: str
+    lines: int | None
+    follow: bool
+    after: tuple[int, int] | None
+
+
+async def _how(
+    stream: Annotated[
+        str, one_of("stream", STREAMS), words_query(STREAMS, "Its output or its error stream")
+    ] = "stdout",
+    tail: Annotated[int | None, Query(ge=0, le=MOST_LINES, description="Only the last lines")] = None,
+    follow: Annotated[bool, Query(description="Stream the output until the job has ended")] = False,  # noqa: FBT002 - a parameter of a request
+    after: Annotated[str | None, Query(description="With `follow`: only output after an event of this id")] = None,
+    last_event_id: Annotated[str | None, Header(description="As `after`; sent by clients that connect again")] = None,
+) -> _How:
+    """Raise BadInput for what is no id of an event of this stream."""
+    text = last_event_id or after
+    found = _PLACE.fullmatch(text) if text else None
+    if text and found is None:
+        raise BadInput(f"after {text[:40]!r}: is no id of an event of this stream; leave it out to begin again")
+    return _How(stream, tail, follow, (int(found[1]), int(found[2])) if found else None)
+
+
+@router.get("/{job}/logs", responses={200: {"content": {"application/json": {}, "text/event-stream": {}}}})
+async def show_output(
     request: Request,
     visitor: Reader,
     served: Served,
     cell: CellName,
     job: JobName,
-    *,
-    task: Annotated[int, Query(ge=0, le=MOST_NUMBER, description="Number of the task")] = 0,
-    index: Annotated[int | None, Query(ge=0, le=MOST_NUMBER, description="Index in its array, instead")] = None,
-    group: Annotated[str | None, Query(description="Name of its task group; the first by default")] = None,
-    generation: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="By default the newest")] = None,
-    stream: Stream = "stdout",
-    tail: Annotated[int | None, Query(ge=0, le=MOST_LINES, description="Only the last lines")] = None,
+    which: Annotated[dict[str, Any], Depends(_which)],
+    how: Annotated[_How, Depends(_how)],
 ) -> Response:
-    """Return the output of a task, or its last lines (omega job logs)."""
-    document = await served.call(
-        cell, visitor.user, Client.logs, job, task, index=index, group=group, generation=generation, stream=stream,
-        tail=tail,
-    )  # fmt: skip
+    """Show the output of a task (omega job logs), at most its last 64 KiB when it ran on another computer."""
+
+    async def find() -> TaskOutput:
+        place = await served.read(cell, lambda opened: find_output(opened, job, **which))
+        return TaskOutput(served, cell, place, how.stream)
+
+    if how.follow:
+        output = await find()  # Refused, before the stream begins
+        return EventStream(_follow(find, output, how.after, how.lines), request)
+    document = await served.call(cell, visitor.user, Client.logs, job, stream=how.stream, tail=how.lines, **which)
+    if document["source"] == "store":
+        part = await (await find()).part(-MOST_OUTPUT)
+        if part is not None:
+            data = part.data if how.lines is None else last_lines(part.data, how.lines)
+            text = data.decode(errors="replace")
+            document |= {"source": "agent", "cut_bytes": part.start, "text": text}
     return answer(request, document)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What a reader has: the placement, the byte after its last output, and the end of that output."""
+
+    placement: int = 0
+    at: int = 0
+    source: str = ""
+    end: bytes = b""
+    _decoder: Any = field(default_factory=lambda: getincrementaldecoder("utf-8")(errors="replace"))
+
+    def take(self, part: OutputPart, lines: int | None) -> bytes:
+        """Return the events of output from the agent; that of another placement begins anew."""
+        pieces, data = self._from("agent", "the files of its agent"), part.data
+        if part.placement != self.placement or part.start < self.at:
+            pieces += self._reset()
+            data = data if lines is None else last_lines(data, lines)
+        elif part.start > self.at:
+            detail = f"{part.start - self.at} bytes before this are not kept"
+            pieces += event({"bytes": part.start - self.at, "detail": detail}, name="gap")
+        self.placement, self.at = part.placement, part.start + len(part.data)
+        return pieces + self._output(data, f"{self.placement}.{self.at}")
+
+    def take_stored(self, tail: bytes, lines: int | None) -> bytes:
+        """Return the events of the last output in the store; it begins anew when it does not follow what was sent."""
+        pieces = self._from("store", "the last output in the store; no agent has answered")
+        known = next((n for n in range(len(tail), 0, -1) if self.end.endswith(tail[:n])), 0)
+        self.placement = self.at = 0
+        if not known and tail:
+            pieces += self._reset()
+            tail = tail if lines is None else last_lines(tail, lines)
+        return pieces + self._output(tail[known:], "0.0")
+
+    def _from(self, source: str, detail: str) -> bytes:
+        if source == self.source:
+            return b""
+        self.source = source
+        return event({"source": source, "detail": f"Source: {detail}."}, name="source")
+
+    def _reset(self) -> bytes:
+        self._decoder.reset()
+        return event({"detail": "the output begins anew"}, name="reset")
+
+    def _output(self, data: bytes, place: str) -> bytes:
+        self.end = (self.end + data)[-TAIL_BYTES:]
+        text = self._decoder.decode(data)
+        return event({"text": text}, id=place) if text else b""
+
+
+async def _follow(
+    find: Callable[[], Awaitable[TaskOutput]], output: TaskOutput, after: tuple[int, int] | None, lines: int | None
+) -> AsyncGenerator[bytes]:
+    """Yield the output of a task until its job has ended and all of it was sent."""
+    shown, pause, missed = _Shown(*(after or (0, 0))), FASTEST_SECONDS, 0
+    found = anyio.current_time()
+    while True:
+        part = await output.part(shown.at if shown.placement else -MOST_OUTPUT)
+        missed = 0 if part is not None else missed + 1
+        if part is not None:
+            pieces = shown.take(part, lines)
+        elif missed < MOST_MISSED and shown.source == "agent":
+            pieces = b""  # a late answer; the files are still there
+        else:
+            pieces = shown.take_stored(await output.stored(), lines)
+        yield pieces or ALIVE
+        if part is not None and len(part.data) == MOST_OUTPUT:
+            continue
+        if output.place.over and (part is not None or shown.source == "store"):
+            yield last_event("over", "The job has ended; this is all of the output.", again=False)
+            return
+        pause = FASTEST_SECONDS if pieces else min(SLOWEST_SECONDS, 1.5 * pause)
+        await anyio.sleep(pause)
+        if part is None or anyio.current_time() - found > FIND_SECONDS:
+            output, found = await find(), anyio.current_time()

@@ -8,6 +8,7 @@ from fastapi import Depends
 
 from omega.cellstate.errors import Unreachable
 from omega.web.api.parameters import CellName
+from omega.web.api.polls import Polled
 from omega.web.service import Served, Service
 
 LOADING_SECONDS, LOADING_PAUSE = 20.0, 0.02
@@ -29,9 +30,10 @@ async def loaded(served: Service, cell: str) -> Any:
 def looking(topic: str) -> Callable[..., Awaitable[Any]]:
     """Return a dependency: the mirror of the cell. The long polls of a topic wait here before the answer is made."""
 
-    async def look(served: Served, cell: CellName) -> Any:
-        _ = topic  # what a long poll waits for
-        return await loaded(served, cell)
+    async def look(served: Served, cell: CellName, poll: Polled) -> Any:
+        mirror = await loaded(served, cell)
+        await poll.wait(served, cell, topic)
+        return mirror
 
     return look
 

@@ -4,6 +4,7 @@
 (() => {
   const { cell } = document.body.dataset;
   const url = cell ? `/cells/${encodeURIComponent(cell)}/live` : "", LOG_CHARACTERS = 1 << 20;
+  const HIDDEN = /\x1b\[[0-?]*[ -/]*[@-~]|[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g;
   const find = (selector, within = document) => [...within.querySelectorAll(selector)];
   const keyed = (part, key) => part.querySelector(`[data-key="${CSS.escape(key)}"]`);
   const notice = document.createElement("p");
@@ -128,8 +129,7 @@
   }
 
   function end(why) {
-    stopped = true;
-    close();
+    close((stopped = true));
     say(`This page is no longer updated: ${why || "the server ended the stream"}.`);
   }
 
@@ -270,7 +270,7 @@
       stream.onmessage = (event) => {
         const below = log.scrollHeight - log.scrollTop - log.clientHeight < 8;
         last = event.lastEventId;
-        log.append(JSON.parse(event.data).text);
+        log.append(JSON.parse(event.data).text.replace(HIDDEN, ""));
         while (log.textContent.length > LOG_CHARACTERS) log.firstChild.remove();
         if (below) log.scrollTop = log.scrollHeight;
       };
