@@ -13,10 +13,11 @@ map is ``<svg data-key data-levels="0a3…" data-runs="x,y,n …" data-step="9" 
 numbered in the order of runs.
 """
 
+import gzip
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -88,6 +89,8 @@ class _Kept:
     reading: Hashable = None
     at_ms: int = 0
     parts: Mapping[str, Part] = field(default_factory=dict)
+    answers: dict[str, bytes] = field(default_factory=dict)
+    """The updates that were made of them, by the versions that browsers had."""
 
     @property
     def size(self) -> int:
@@ -118,19 +121,29 @@ class LivePages:
             for part in page.parts.values():
                 self.sent.keep(part)
             return HTMLResponse(page.html, status, headers)
-        names = [pair.partition("=")[::2] for pair in asked.split(",")[:MOST_ASKED]]
+        names = [(name, had) for name, _, had in (pair.partition("=") for pair in asked.split(",")[:MOST_ASKED])]
         url = f"{request.url.path}?{request.url.query}"
         kept = self._kept.setdefault(url, _Kept())
         self._kept.move_to_end(url)
         async with kept.lock:
             cost = await self._renew(kept, mirror, render, fetch)
         began = time.thread_time()
-        updates, left = answer(kept.parts, names, self.sent, lambda update: len(_encoded(update)))
-        gone = [name for name, _ in names if name not in kept.parts]
-        body = _encoded({"at_ms": kept.at_ms, "parts": updates, "more": left, "gone": gone})
+        body = kept.answers.get(asked)
+        if body is None:
+            body = kept.answers[asked] = self._update(kept, names)
         self.pace.spent(time.monotonic(), cost + time.thread_time() - began)
-        headers[PACE] = f"{self.pace.seconds:.1f}"
+        headers |= {PACE: f"{self.pace.seconds:.1f}", "Content-Encoding": "gzip"}
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            del headers["Content-Encoding"]
+            body = gzip.decompress(body)
         return Response(body, headers=headers, media_type="application/json")
+
+    def _update(self, kept: "_Kept", asked: Sequence[tuple[str, str]]) -> bytes:
+        """Return the answer to a browser that has these versions of parts (name, hash), compressed."""
+        updates, left = answer(kept.parts, asked, self.sent, lambda update: len(_encoded(update)))
+        gone = [name for name, _ in asked if name not in kept.parts]
+        body = _encoded({"at_ms": kept.at_ms, "parts": updates, "more": left, "gone": gone})
+        return gzip.compress(body, compresslevel=1, mtime=0)
 
     async def _renew(self, kept: "_Kept", mirror: Any, render: Render, fetch: Fetch | None) -> float:
         """Render a page again if its reading is an older one; returns the processor time that it took."""
@@ -140,7 +153,7 @@ class LivePages:
         fetched = await fetch() if fetch else {}
         began = time.thread_time()
         reading, kept.at_ms = (mirror.index, mirror.unavailable, mirror.loading), mirror.at_ms
-        kept.parts, kept.reading = render(fetched).parts, reading
+        kept.parts, kept.reading, kept.answers = render(fetched).parts, reading, {}
         self.rendered += 1
         self._drop()
         return time.thread_time() - began

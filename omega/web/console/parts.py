@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from omega.web.console.render import Part, fingerprint
 
-MOST_BYTES = 20 << 10
-"""Maximum size of the parts in one answer, unless the first one alone is larger."""
+MOST_BYTES = 60 << 10
+"""Maximum size of the parts in one answer, unless the first alone is larger. Compressed it is less than 20 KiB."""
 MOST_KNOWN = 4 << 20
 """Maximum number of characters that are kept of older versions."""
 _NEAR = 4
