@@ -59,7 +59,7 @@ def measure(settings: Settings) -> Document:
         with reader(store) as ask:
             loaded = ask("load")
             progress(f"web: mirror of {loaded['resident_mib']} MiB in {loaded['seconds']} s")
-            documents = ask(f"documents {settings.calls}")
+            documents = ask(f"documents {settings.calls}") | ask(f"pages {settings.calls}")
             before = store.cpu_seconds()
             quiet = ask(f"follow {settings.seconds / 2}")
             quiet["store_cores"] = round((store.cpu_seconds() - before) / (settings.seconds / 2), 4)

@@ -1,8 +1,9 @@
 """The process of ``omega bench web`` that mirrors a cell: prints what it used, a line of JSON after each command.
 
-Commands on stdin: ``load``, ``documents CALLS``, ``follow SECONDS``.
+Commands on stdin: ``load``, ``documents CALLS``, ``pages CALLS``, ``follow SECONDS``.
 """
 
+import asyncio
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.computer import now_ms, resident_bytes, spread
+from omega.cellstate.errors import StoreError
 from omega.cellstate.store import connect_cell
 from omega.queries.mirror import CellMirror, JobFilter
 from omega.queries.mirror.mirrors import PERIOD_SECONDS
@@ -25,7 +27,9 @@ def main() -> None:
     mirror = CellMirror(connect_cell(url, name, timeout=60.0), "bench")
     for line in sys.stdin:
         word, _, number = line.strip().partition(" ")
-        found = {"load": load, "documents": documents, "follow": follow}[word](mirror, float(number or 0))
+        found = {"load": load, "documents": documents, "pages": pages, "follow": follow}[word](
+            mirror, float(number or 0)
+        )
         print(json.dumps(found), flush=True)
 
 
@@ -94,6 +98,72 @@ def _questions(mirror: CellMirror) -> dict[str, Callable[[], object]]:
         "history": mirror.history,
         "conflicts": mirror.conflicts,
     }
+
+
+PAGES = ("", "jobs", "jobs?limit=200", "jobs?state=pending&sort=name", "machines", "machines?group=&level=0",
+         "schedulers", "pools", "plan", "events")  # a table # fmt: skip
+
+
+def pages(mirror: CellMirror, calls: float) -> dict[str, Any]:
+    """Request pages of the console; processor time in milliseconds as in `documents`, and their size in kB."""
+    return asyncio.run(_pages(mirror, max(2, int(calls))))
+
+
+async def _pages(mirror: CellMirror, calls: int) -> dict[str, Any]:
+    from omega.web.access.admissions import Access
+    from omega.web.access.tokens import Tokens, digest
+    from omega.web.access.visitors import Visitor
+    from omega.web.app import create_app
+    from omega.web.service import Service
+
+    service = Service(mirror.held.url)
+    service.mirrors = _OneMirror(mirror)  # type: ignore[assignment]
+    app = create_app(service, Access(Tokens(start={digest("bench"): Visitor("bench", "reader")})))
+    rows = {}
+    for path in PAGES:
+        used, sizes = [], [0]
+        for _ in range(calls):
+            began = time.thread_time()
+            status, sizes[0] = await _requested(app, f"/cells/{mirror.held.name}/{path}")
+            used.append(1_000 * (time.thread_time() - began))
+            if status != 200:
+                raise StoreError(f"page {path!r}: status {status}")
+        size = round(sizes[0] / 1_000, 1)
+        rows[path or "cell"] = {"first_ms": round(used[0], 2), "ms": round(median(used[1:]), 2), "kb": size}
+    return {"pages": rows}
+
+
+class _OneMirror:
+    """`Mirrors` of one cell, which nobody reads meanwhile."""
+
+    shown_url = "bench"
+
+    def __init__(self, mirror: CellMirror) -> None:
+        self.mirror = mirror
+
+    async def cell(self, _: str) -> CellMirror:
+        return self.mirror
+
+
+async def _requested(app: Any, address: str) -> tuple[int, int]:
+    """Return the status and the number of bytes of a page."""
+    path, _, query = address.partition("?")
+    headers = [(b"host", b"127.0.0.1:7070"), (b"authorization", b"Bearer bench"), (b"accept", b"text/html")]
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+        "path": path, "raw_path": path.encode(), "root_path": "", "query_string": query.encode(), "headers": headers,
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 7070),
+    }  # fmt: skip
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent[0]["status"], sum(len(message.get("body", b"")) for message in sent)
 
 
 def follow(mirror: CellMirror, seconds: float) -> dict[str, Any]:

@@ -154,6 +154,7 @@ def _quoted(text: str) -> str:
     return quote_plus(text, errors="replace")
 
 
+@lru_cache(8_192)
 def _natural(text: str) -> list[tuple[int, str]]:
     """Return a key that sorts r2 before r10."""
     return [(int(word), "") if word.isdecimal() else (-1, word) for word in re.split(r"(\d{1,18})", text)]

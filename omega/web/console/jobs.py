@@ -19,7 +19,7 @@ from omega.web.console.render import link_of
 from omega.web.service import Served
 
 router = APIRouter(include_in_schema=False)
-ROWS = (50, 100, 250)
+ROWS = (50, 100, 200)
 """Rows of a page that a visitor may choose."""
 MOST_CHANGED = 1_000
 """Jobs that one form may change."""

@@ -96,8 +96,9 @@ def _view(state: str) -> View:
 def _group(mirror: Any, names: list[str]) -> str:
     """Return the attribute that divides the machines: ``rack`` if they have it, else the one with most values."""
     sizes = {name: len(mirror.held.snapshot.attributes.values(name)) - 1 for name in names}
-    fit = [name for name, size in sizes.items() if 1 < size <= MOST_GROUPS]
-    return "rack" if "rack" in fit else max(fit, key=lambda name: (sizes[name], name), default="")
+    if sizes.get("rack", 0) > 1:
+        return "rack"
+    return max((name for name, size in sizes.items() if 1 < size <= MOST_GROUPS), key=sizes.__getitem__, default="")
 
 
 def _page(mirror: Any, columns: Any, asked: Shown, group: str) -> Mapping[str, Any]:

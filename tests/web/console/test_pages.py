@@ -15,7 +15,7 @@ from tests.web.visiting import visit
 
 CELL = "console-pages"
 AT = f"/cells/{CELL}"
-PAGES = ("/", "/jobs", "/jobs?state=failed&sort=name&limit=250&pick=1", "/machines", "/machines?group=zone&color=cpu",
+PAGES = ("/", "/jobs", "/jobs?state=failed&sort=name&limit=200&pick=1", "/machines", "/machines?group=zone&color=cpu",
          "/machines?level=d", "/machines/node-00007", "/card?machine=7")  # a table # fmt: skip
 
 
