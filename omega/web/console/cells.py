@@ -59,11 +59,11 @@ def _cell(mirror: Any) -> Mapping[str, Any]:
 
 
 def _charts(mirror: Any) -> Sequence[Mapping[str, Any]]:
-    """Return the lines of busyness, wait and conflict fraction, the busiest schedulers first."""
+    """Return the lines of busyness, wait and conflict fraction of the busiest schedulers."""
     history, now_ms = mirror.history(), mirror.at_ms
     since_ms = max(history["since_ms"], now_ms - HOUR_MS)
     own = {name: _rates(each) for name, each in history["schedulers"].items()}
-    busiest = sorted(own, key=lambda name: -sum(filter(None, own[name]["busyness"])))[: charts.MOST_LINES]
+    busiest = sorted(sorted(own, key=lambda name: -sum(filter(None, own[name]["busyness"])))[: charts.MOST_LINES])
     ends = {"left": event_text.clock(since_ms, now_ms)[:-4], "right": "now"}
     drawn = []
     for what, title, text in _LINES:

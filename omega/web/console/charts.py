@@ -9,11 +9,11 @@ from itertools import pairwise
 from markupsafe import Markup, escape
 
 Series = Sequence[float | None]
-MOST_POINTS = 120
+MOST_POINTS = 100
 """Points of a line; more are averaged."""
 MOST_LINES = 6
 """Lines of a chart, the number of distinct classes."""
-LEAST_SPAN_MS = 15_000
+LEAST_SPAN_MS = 10_000
 """Time between two points of a line: schedulers report every few seconds."""
 WIDTH, HEIGHT = 600, 100
 
@@ -117,7 +117,7 @@ def _path(values: Series, top: float) -> str:
             pen = "M"
             continue
         y = HEIGHT - HEIGHT * max(0.0, min(1.0, value / top))
-        path.append(f"{pen}{i * step:.0f} {_n(y)}")
+        path.append(f"{pen}{i * step:.0f} {y:.0f}")
         pen = "L"
     if len(path) == 1:
         path.append("h2")

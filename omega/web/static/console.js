@@ -7,7 +7,7 @@
   const HIDDEN = /\x1b\[[0-?]*[ -/]*[@-~]|[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]/g;
   const find = (selector, within = document) => [...within.querySelectorAll(selector)];
   const keyed = (part, key) => part.querySelector(`[data-key="${CSS.escape(key)}"]`);
-  const notice = document.createElement("p");
+  const notice = document.createElement("p"), stamp = document.getElementById("read") || {};
   const dirty = new Set();  // names of parts whose topics changed
   let pace = 2, due = 0, timer = 0, busy = false, failures = 0, stopped = false;  // pace: seconds between updates
   let readMs = 0, readAt = 0;  // time of the last reading, and when it came here by a clock that does not jump
@@ -19,7 +19,7 @@
     Object.assign(notice, { role: "status", className: text ? "message note" : "" });
   }
 
-  const read = (ms) => ms && ms !== readMs && ([readMs, readAt] = [ms, performance.now()]);
+  const read = (ms) => ms && ms !== readMs && ([readMs, readAt, stamp.textContent] = [ms, performance.now(), new Date(ms).toLocaleTimeString()]);
 
   // Elements are changed in place, so that focus, selection, scroll positions and open details stay.
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE && (node.dataset.key || node.id)) || "";

@@ -119,6 +119,6 @@ def test_parts_have_a_hash_in_which_ages_do_not_count() -> None:
 
 def test_samples_are_means_of_equal_spans_and_unknown_where_there_are_none() -> None:
     at_ms, values = [0, 10_000, 20_000, 59_999], [1.0, 3.0, None, 8.0]
-    assert charts.sampled(at_ms, values, 0, 60_000) == [2.0, None, None, 8.0]
-    assert charts.sampled(at_ms, values, 15_000, 60_000) == [None, None, 8.0]
+    assert charts.sampled(at_ms, values, 0, 60_000) == [1.0, 3.0, None, None, None, 8.0]
+    assert charts.sampled(at_ms, values, 0, 20_000) == [1.0, 5.5]
     assert len(charts.sampled(range(0, 3_600_000, 5_000), [1.0] * 720, 0, 3_600_000)) == charts.MOST_POINTS
