@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore
     from omega.client.any_cell import ManyCells
     from omega.many_cells.policy import CellPolicy
+    from omega.queries.pool_standing import PoolsRead
 
 Document: TypeAlias = dict[str, Any]
 """The document that the command of the same name prints with ``--json``."""
@@ -155,23 +156,26 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
             page = cell.job_page(limit, first, jobs.keep(kind, state), user)
             return jobs.list_jobs(cell, page, _now_ms())
 
-    def status(self, job: str) -> Document:
-        """Return a job with its groups, runs, history and update; `job` as commands take it: id, prefix or name."""
+    def status(self, job: str, *, brief: bool = False) -> Document:
+        """Return a job with its groups, runs, history and update; `job` as commands take it: id, prefix or name.
+
+        With `brief` the reason why it is pending and its fair share, which depend on the whole cell, are None.
+        """
         if self._connections.several is not None:
             return self._many.status(job)
         with self._connections.cell() as cell:
-            return JobStatus(cell, self._find(cell, job)).as_json(_now_ms())
+            return JobStatus(cell, self._find(cell, job), brief=brief).as_json(_now_ms())
 
-    def why(self, job: str, *, machine: str | None = None) -> Document:
+    def why(self, job: str, *, machine: str | None = None, pools: "PoolsRead | None" = None) -> Document:
         """Return why a job is pending: what each of its demands excludes, and what would help. See ``omega job why``.
 
-        With `machine`, each demand is checked on that machine instead.
+        With `machine`, each demand is checked on that machine instead. `pools`: what was read of the pools already.
         """
         with self._connections.cell() as cell:
             record = self._find(cell, job)
             if machine is not None:
                 return explanations.explain_machine(cell, record, machine) | cells.writes_json(cell)
-            return explanations.explain_job(cell, record) | cells.writes_json(cell)
+            return explanations.explain_job(cell, record, pools=pools) | cells.writes_json(cell)
 
     def logs(
         self, job: str, task: int = 0, *, index: int | None = None, group: str | None = None,

@@ -9,10 +9,10 @@ from omega.queries.failures import Failures
 from omega.queries.job_state import group_names, held_for, state
 from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
-from omega.queries.pool_standing import job_share, standing
+from omega.queries.pool_standing import PoolsRead, job_share, standing
 from omega.queries.room import DELAYABLE, PoolLimits, Room
 from omega.queries.shortfalls import MOST_MACHINES, Shortfall
-from omega.queries.working_copy import delayed_by, look_up, working_copy
+from omega.queries.working_copy import delayed_by, latest, look_up, working_copy
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 MOST_PAST_REASONS = 8
 
 
-def explain_job(cell: "Queries", job: "Job", listed: int | None = MOST_MACHINES) -> dict[str, Any]:
+def explain_job(
+    cell: "Queries", job: "Job", listed: int | None = MOST_MACHINES, pools: PoolsRead | None = None
+) -> dict[str, Any]:
     """Return the explanation of a job's state; of each demand the first `listed` machines (None: all)."""
-    return settled(cell, job) if not waits(job) else Explained.of(cell, job, listed).as_json()
+    return settled(cell, job) if not waits(job) else Explained.of(cell, job, listed, pools).as_json()
 
 
 def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
@@ -99,27 +101,31 @@ class Explained(Shortfall):
         *,
         failures: Failures,
         listed: int | None = 0,
+        pools: PoolsRead | None = None,
     ) -> None:
         from omega.schedulers.constraints.explanation import explain
         from omega.schedulers.work import Work
 
         work = Work.of(job)
         look_up(cell, snapshot, [work])
-        unserved, pools = failures.reason(job.id, job.kind), PoolLimits(cell).of(job)
+        unserved, limits = failures.reason(job.id, job.kind), PoolLimits(cell).of(job)
         names = cell.dimensions.names
-        found = explain(work, snapshot, use, names, unserved=unserved, pool_limits=pools, listed=listed)
+        found = explain(work, snapshot, use, names, unserved=unserved, pool_limits=limits, listed=listed)
         super().__init__(cell, job, work, snapshot, found)
         self.failure = failures.of(job.id, job.kind)
         self.delay: dict[str, Any] | None = None
         """Until when and at which level its scheduler delays it (`delay_json`)."""
-        self.pool, self.share = standing(cell, job), job_share(cell, job)
+        self.pool, self.share = standing(cell, job, pools), job_share(cell, job, pools)
 
     @classmethod
-    def of(cls, cell: "Queries", job: "Job", listed: int | None = 0) -> "Explained":
-        """Explain a job on a copy of the cell as it is now, with `listed` machines of each demand (None: all)."""
+    def of(cls, cell: "Queries", job: "Job", listed: int | None = 0, pools: PoolsRead | None = None) -> "Explained":
+        """Explain a job on a copy of the cell as it is now, with `listed` machines of each demand (None: all).
+
+        `pools`: what was read of the pools already.
+        """
         kind, members = job.kind, cell.members()
         use, failures = cell.kinds().get(kind), Failures(cell, members)
-        explained = cls(cell, job, working_copy(cell), use, failures=failures, listed=listed)
+        explained = cls(cell, job, latest(cell), use, failures=failures, listed=listed, pools=pools)
         delay = delayed_by(members).get(job.id)
         if delay is not None and explained.explanation.reason in DELAYABLE:
             from omega.schedulers.constraints.reasons import Reason

@@ -26,10 +26,13 @@ MOST_ASKED = 1_000
 
 
 class JobStatus:
-    """One job with all its stored data; each part is read once, on first use."""
+    """One job with all its stored data; each part is read once, on first use.
 
-    def __init__(self, cell: "Queries", job: "Job") -> None:
-        self.cell, self.job = cell, job
+    A `brief` document leaves out what depends on the whole cell: the reason why it is pending, and its fair share.
+    """
+
+    def __init__(self, cell: "Queries", job: "Job", *, brief: bool = False) -> None:
+        self.cell, self.job, self.brief = cell, job, brief
         self.room = Room(cell)
 
     @cached_property
@@ -97,7 +100,7 @@ class JobStatus:
         shards, called = mapreduce.progress(cell, job), TaskNames.of(job)
         return {
             "cell": cell.name,
-            **job_json(job, self.room, now_ms),
+            **job_json(job, None if self.brief else self.room, now_ms),
             "groups": _groups(cell, job),
             "progress": shards and mapreduce.as_json(job, shards, mapreduce.machine_names(cell, shards)),
             "runs": [
@@ -118,7 +121,7 @@ class JobStatus:
             "evicted": log.evicted,
             "failures": log.failures,
             "losses": losses(self.cell, self.job),
-            "fair_share": self.share,
+            "fair_share": None if self.brief else self.share,
             "measured": asdict(self.measured),
             "spec": {name: value for name, value in job.spec.items() if name not in UPDATING},
             "version": number_of(job),

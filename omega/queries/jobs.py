@@ -90,8 +90,9 @@ def user_source(job: "Job") -> str | None:
     return source_of(job.spec) if job.spec.get("user") else None
 
 
-def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
-    """Return a job as plain values; `now_ms` in milliseconds since 1970."""
+def job_json(job: "Job", room: "Room | None", now_ms: int) -> dict[str, Any]:
+    """Return a job as plain values, without room without its reason; `now_ms` in milliseconds since 1970."""
+    reason = (str(room.reason(job)) or None) if room else None
     return {
         "id": job.id,
         "name": job.name,
@@ -100,8 +101,8 @@ def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
         "gang": job.gang.name.lower(),
         "gang_min": job.gang_min or None,
         "state": state(job),
-        "reason": (reason := str(room.reason(job)) or None),
-        "delay": delay_json(room.delay(job), now_ms) if reason == "LOCALITY" else None,
+        "reason": reason,
+        "delay": delay_json(room.delay(job), now_ms) if room and reason == "LOCALITY" else None,
         "user": job.spec.get("user"),
         "user_source": user_source(job),
         "modify_index": job.modified,

@@ -1,10 +1,11 @@
 """How a job stands in its pool, and the pool: its share, what it holds, and which pools hold what it lacks."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate.pools import Epoch, Leaf, Pools
 from omega.cellstate.resources import format_amount
+from omega.queries import units
 from omega.queries.evictions import evictions_for, kept_by
 from omega.queries.pool_shares import NORMAL, pools_json, satisfaction
 
@@ -22,16 +23,24 @@ FIELDS = (
 _SMALL = 1e-9
 
 
-def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
+class PoolsRead(NamedTuple):
+    """What was read of the pools of a cell: the document of `pools_json`, and the published epoch."""
+
+    document: Mapping[str, Any]
+    epoch: Epoch | None
+
+
+def standing(cell: "Queries", job: "Job", read: PoolsRead | None = None) -> dict[str, Any] | None:
     """Return how the pool of a job stands, as plain values; None when no pools are configured.
 
+    `read`: what was read of the pools already; that takes long in a cell with many jobs.
     ``limits`` are those of the pool and its ancestors that leave no room for one more task of the job; ``holders`` the
     leaf pools of its tree that hold most beyond their fair share of a resource that the job needs.
     """
     pools = cell.pools()
     if not pools.configured:
         return None
-    document = pools_json(cell)
+    document = pools_json(cell) if read is None else read.document
     rows = {row["name"]: row for row in document["pools"]}
     lane = cell.lanes([job.lane]).get(job.lane)
     name = pools.pool_of(lane[1].pool, lane[1].user) if lane else ""
@@ -107,13 +116,14 @@ def _holders(
     return [each for _, each in holders[:MOST_HOLDERS]]
 
 
-def job_share(cell: "Queries", job: "Job") -> dict[str, Any] | None:
+def job_share(cell: "Queries", job: "Job", read: PoolsRead | None = None) -> dict[str, Any] | None:
     """Return the fair share of a job in its pool by the published epoch, and what it holds now, as plain values.
 
     ``above`` lists the jobs of the pool that held most beyond their own fair share of what the job needs. None for a
     job that the epoch does not have.
     """
-    epoch = cell.epoch() if cell.epoch_mark().configured else None
+    configured = read is None and cell.epoch_mark().configured
+    epoch = read.epoch if read is not None else cell.epoch() if configured else None
     found = epoch and _leaf_of(epoch, job.id)
     if epoch is None or not found:
         return None
@@ -125,8 +135,10 @@ def job_share(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     demand = [amount / total if total else 0.0 for amount, total in zip(own.demand, totals, strict=True)]
     above = []
     for leaf, part in zip(epoch.leaves[tree], epoch.leaf_shares[tree], strict=True):
+        if leaf.pool != own.pool:
+            continue
         over = {d: leaf.usage[d] - part[d] * totals[d] for d in needed if leaf.usage[d] > part[d] * totals[d] + _SMALL}
-        if leaf.pool == own.pool and over:
+        if over:
             most = max(amount / totals[d] if totals[d] else 0.0 for d, amount in over.items())
             above += [(most, each, over) for each in leaf.jobs if each != job.id]
     above = sorted(above, key=lambda each: -each[0])[:MOST_HOLDERS]
@@ -162,7 +174,7 @@ def share_sentences(stands: Mapping[str, Any]) -> Iterator[str]:
     at = stands["dominant_resource"]
     if at is None:
         return
-    used, fair = (format_amount(at, round(stands[field][at])) for field in ("usage_amounts", "fair_share_amounts"))
+    used, fair = (units.amount(at, round(stands[field][at])) for field in ("usage_amounts", "fair_share_amounts"))
     ratio = stands["satisfaction"]
     text = f"{ratio:.2f}" if isinstance(ratio, float) else ratio
     yield f"holds {at} {used} of its own fair share {fair} in pool {stands['pool']} (satisfaction {text})"
@@ -175,7 +187,7 @@ def sentences(stands: Mapping[str, Any]) -> Iterator[str]:
     """Yield how a pool stands, for people."""
     dominant = stands["dominant_resource"]
     at = dominant or next(iter(stands["usage"]), "")
-    used, fair = (format_amount(at, round(stands[field][at])) for field in ("usage_amounts", "fair_share_amounts"))
+    used, fair = (units.amount(at, round(stands[field][at])) for field in ("usage_amounts", "fair_share_amounts"))
     kind = "ephemeral pool" if stands["ephemeral"] else "pool"
     guarantee = stands["guarantee"].get(at)
     more = f", guaranteed {format_amount(at, guarantee)}" if guarantee else ""

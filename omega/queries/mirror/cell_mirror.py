@@ -22,6 +22,7 @@ from omega.queries.mirror.job_table import ALL_JOBS, JobFilter
 from omega.queries.mirror.last_hour import HOUR_MS
 from omega.queries.mirror.machine_columns import MachineColumns, machine_columns, room_document
 from omega.queries.mirror.reader import Reader
+from omega.queries.pool_standing import PoolsRead
 from omega.queries.recent import recently
 from omega.schedulers.runnable import Runnable
 
@@ -105,6 +106,11 @@ class CellMirror:
     def pools(self) -> Document:
         """Return the document of ``omega pool list``."""
         return self._kept("pools", self._pools)
+
+    def pools_read(self) -> PoolsRead | None:
+        """Return what explanations of jobs need of the pools; None before the first reading."""
+        done, total = self.loading
+        return PoolsRead(self.pools(), self.held.epoch()) if self.at_ms and done >= total else None
 
     def _pools(self) -> Document:
         held = self.held

@@ -74,7 +74,10 @@ async def explain_job(
     machine: Annotated[str | None, Query(description="Check this machine only")] = None,
 ) -> Response:
     """Explain why a job is pending (omega job why)."""
-    return answer(request, await served.call(cell, visitor.user, Client.why, job, machine=machine))
+    mirror = await served.mirrors.cell(cell)
+    with mirror.lock:
+        pools = mirror.pools_read()
+    return answer(request, await served.call(cell, visitor.user, Client.why, job, machine=machine, pools=pools))
 
 
 @router.get("/{job}/tasks")

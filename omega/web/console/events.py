@@ -1,8 +1,9 @@
 """The page of events: the newest first, of kinds, of a job, of one version."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,15 +11,18 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from omega.cellstate.errors import Refused
+from omega.queries import units
 from omega.queries.events import KINDS
 from omega.web.access.visitors import Reader
-from omega.web.console.event_rows import event_rows
+from omega.web.console.event_rows import EventRow, event_rows
 from omega.web.console.page import View, show
 
 router = APIRouter(include_in_schema=False)
 VIEW = View(template="events.html", section="events", title="Events", command="omega events --json", path="/v1/events")
 LIMIT = 100
 """Events on a page; those of one version stay together."""
+FEW_OF_VERSION, MOST_OF_VERSION = 10, 1_000
+"""Events of one version on the page: a call of a busy scheduler has thousands."""
 MOST_DIGITS = 15
 
 
@@ -39,13 +43,26 @@ async def events_page(
             found = mirror.events(kinds=kinds, job=asked or None, limit=LIMIT, before=end or None)
             events = found["events"]
         return {
-            "rows": event_rows(mirror, events)[::-1],
+            "rows": version_rows(mirror, events, MOST_OF_VERSION if at else FEW_OF_VERSION)[::-1],
             "kind": kind, "job": job, "version": at, "before": end, "kinds": KINDS,
             "first": found["first_version"],
             "older": events[0]["version"] if events and len(events) >= LIMIT and not at else 0,
         }  # fmt: skip
 
     return await show(request, cell, _view(kind, job, at), read)
+
+
+def version_rows(mirror: Any, events: Sequence[Mapping[str, Any]], most: int) -> list[EventRow]:
+    """Return rows of events, of each version at most those of the first `most` events and the number of the others."""
+    rows: list[EventRow] = []
+    for version, same in groupby(events, lambda event: event.get("version", 0)):
+        listed = list(same)
+        rows += event_rows(mirror, listed[:most])
+        if rest := listed[most:]:
+            text = f"and {units.count(len(rest), 'more event')} of this version"
+            first = {name: rest[0][name] for name in ("at_ms", "by", "kind")}
+            rows.append(EventRow(version=version, **first, detail=text, alike=most))
+    return rows
 
 
 def _job_id(mirror: Any, job: str) -> str:

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from omega.cellstate.errors import OmegaError
 from omega.client.client import Client
 from omega.queries import job_texts
-from omega.queries.pool_standing import sentences, share_sentences
+from omega.queries.pool_standing import PoolsRead, sentences, share_sentences
 from omega.queries.shortfalls import remedy_text
 from omega.queries.task_results import STATES
 from omega.schedulers.constraints.reasons import MEANING
@@ -45,11 +45,14 @@ def _view(job: str, template: str = "job.html", part: str = "") -> View:
     )  # fmt: skip
 
 
-def read_job(client: Client, job: str, state: str | None, rows: int, *, why: bool, machine: str) -> dict[str, Any]:
+def read_job(
+    client: Client, job: str, state: str | None, rows: int, *, why: bool, machine: str, pools: PoolsRead | None
+) -> dict[str, Any]:
     """Return the documents of the page of a job."""
-    found: dict[str, Any] = {"status": client.status(job), "tasks": client.tasks(job, state=state, limit=rows)}
+    found: dict[str, Any] = {"status": client.status(job, brief=True)}
+    found["tasks"] = client.tasks(found["status"]["id"], state=state, limit=rows)
     if why:
-        found["why"] = client.why(job)
+        found["why"] = client.why(job, pools=pools)
     if machine:
         found["checked"] = client.why(job, machine=machine)
     return found
@@ -69,7 +72,10 @@ async def job_page(request: Request, cell: str, job: str, visitor: Reader, serve
 
     async def fetch() -> Mapping[str, Any]:
         if not found:
-            options: dict[str, Any] = {"why": why, "machine": asked("machine", "")}
+            mirror = await served.mirrors.cell(cell)
+            with mirror.lock:
+                pools = mirror.pools_read() if why else None
+            options: dict[str, Any] = {"why": why, "machine": asked("machine", ""), "pools": pools}
             found.update(await served.call(cell, visitor.user, read_job, job, wanted, most, **options))
         return {}
 
@@ -90,7 +96,9 @@ async def job_page(request: Request, cell: str, job: str, visitor: Reader, serve
 
 
 def _values(mirror: Any, found: Mapping[str, Any], lines: int) -> dict[str, Any]:
-    status, tasks = found["status"], found["tasks"]
+    row = mirror.job_row(found["status"]["id"]) or {}
+    status = found["status"] | {name: row[name] for name in ("reason", "delay") if name in row}
+    tasks = found["tasks"]
     events = status["history"]["events"]
     indices = sorted({event["machine"] for event in events if "machine" in event})
     machines = {at: each[0] or str(at) for at, each in zip(indices, mirror.held.described(indices), strict=True)}
@@ -113,14 +121,12 @@ def _values(mirror: Any, found: Mapping[str, Any], lines: int) -> dict[str, Any]
 
 def _facts(mirror: Any, status: Mapping[str, Any]) -> dict[str, Any]:
     """Return sentences about a job, and the jobs that it evicted or was evicted for, with their names."""
-    share = status["fair_share"]
     waits = {wait["job"]: 0 for wait in status["after"]}
     return {
         "history": job_texts.history_text(status["history"], status["submitted_ms"]),
         "updating": job_texts.update_text(status["update"]),
         "losses": list(job_texts.loss_lines(status["losses"])),
         "measured": job_texts.measured_text(status["measured"]),
-        "share": " · ".join(share_sentences(share)) if share else "",
         "unread": status["history"]["unread"],
         **{name: _jobs(mirror, jobs) for name, jobs in (
             ("evicted_for", status["evicted_for"]), ("evicted", status["evicted"]), ("after", waits),
@@ -190,7 +196,7 @@ async def logs_page(request: Request, cell: str, job: str, visitor: Reader, serv
     task, group, generation = asked("task", ""), asked("group", ""), asked("generation", "")
     chosen = "stderr" if asked("stream") == "stderr" else "stdout"
     options: dict[str, Any] = {"group": group or None, "stream": chosen, "generation": number(generation) or None}
-    status = await served.call(cell, visitor.user, Client.status, job)
+    status = await served.call(cell, visitor.user, Client.status, job, brief=True)
     output, error = None, ""
     try:
         output = await served.call(cell, visitor.user, Client.logs, job, number(task), tail=TAIL, **options)
@@ -218,7 +224,7 @@ async def _change(
     link, change = link_of(cell), CHANGES.get(action)
     if change is None or action == "update":
         return RedirectResponse(link("jobs", job), 303)
-    status = await served.call(cell, user, Client.status, job)
+    status = await served.call(cell, user, Client.status, job, brief=True)
     preview = None
     try:
         preview = await served.call(cell, user, change.preview, status["id"], form)

@@ -51,14 +51,14 @@ def _row(answer: Document) -> Document:
 
 
 def _stop(client: Client, job: str, _: Form) -> Preview:
-    status = client.status(job)
+    status = client.status(job, brief=True)
     counts = status["counts"]
     running, pending = (units.count(counts[name], "task") for name in ("placed", "pending"))
     return Preview([f"Ends {running} on machines, and gives up {pending} without one."], status["modify_index"])
 
 
 def _hold(client: Client, job: str, _: Form) -> Preview:
-    status = client.status(job)
+    status = client.status(job, brief=True)
     tasks = units.count(status["counts"]["pending"], "unplaced task")
     text = f"{tasks} get no machine until the job is released; running tasks continue."
     return Preview([text], status["modify_index"])
@@ -85,8 +85,8 @@ def _planned(planned: Document, text: str) -> Preview:
 
 
 def _weight(client: Client, job: str, form: Form) -> Preview:
-    weight, status = _weight_of(form), client.status(job)
-    pool = status["fair_share"]["pool"] if status["fair_share"] else status["spec"].get("pool")
+    weight, status = _weight_of(form), client.status(job, brief=True)
+    pool = status["spec"].get("pool")
     where = f"pool {pool}" if pool else "its pool"
     before = status["spec"].get("weight") or 1.0
     text = f"Its part among the jobs of {where} that want more goes from {before:g} to {weight:g}."
@@ -101,7 +101,7 @@ def _weight_of(form: Form) -> float:
 
 
 def _rerun(client: Client, job: str, form: Form) -> Preview:
-    status, tasks = client.status(job), form.get("tasks", "")
+    status, tasks = client.status(job, brief=True), form.get("tasks", "")
     counts = status["counts"]
     if form.get("which") == "failed":
         what = f"its {units.count(counts['failed'], 'failed task')}"

@@ -144,13 +144,9 @@ async def schedulers_page(
 
 def _named(found: dict[str, Any], mirror: Any) -> dict[str, Any]:
     """Add the names of the jobs of transactions."""
-
-    def name(job: str | None) -> str:
-        row = mirror.job_row(job) if job else None
-        return row["name"] if row else job or ""
-
     for each in found["transactions"]:
-        each |= {"job_name": name(each["job"]), "winner_name": name((each["winner"] or {}).get("job"))}
+        row = mirror.job_row(each["job"])
+        each["job_name"] = row["name"] if row else each["job"]
     return found
 
 

@@ -44,7 +44,7 @@ async def test_a_job_shows_its_tasks_attempts_and_conflicts(pages: Pages) -> Non
     assert "lost to batch/1 , version" in text
     assert html.count('<svg class="timeline"') >= 11
     assert "0[10-29] pending" in text
-    assert "Why it waits waiting: it would fit" in text
+    assert "Why it waits WAITING: it would fit" in text
 
 
 async def test_the_why_of_a_job_is_explained_on_demand(pages: Pages) -> None:
