@@ -105,6 +105,13 @@ class Mirrors:
                     kept.waiting -= 1
         return False
 
+    async def read_now(self, name: str, timeout: float) -> None:  # noqa: ASYNC109 - a late page is better than none
+        """Wait until the mirror of a cell has what is in the store now, at most `timeout` seconds. Raises as `cell`."""
+        mirror, now_ms = await self.cell(name), _now_ms()
+        with anyio.move_on_after(timeout):
+            while mirror.at_ms < now_ms and not mirror.unavailable and (kept := self._kept.get(name)) is not None:
+                await kept.round.wait()
+
     async def close(self) -> None:
         """Stop all readers."""
         for kept in list(self._kept.values()):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MESSAGE = "omega_message"
 """The cookie with the message of a change, for the page that is shown next."""
 LONGEST_MESSAGE = 1_000
+CHANGE_SECONDS = 2.0
+"""Time in seconds for which the page after a change waits for a reading that has the change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ async def show(
     served: Service = request.app.state.service
     pages: LivePages = request.app.state.pages
     mirror = await served.mirrors.cell(cell)
+    if MESSAGE in request.cookies and PARTS not in request.headers:
+        await served.mirrors.read_now(cell, CHANGE_SECONDS)
 
     def rendered(fetched: Mapping[str, Any]) -> Rendered:
         with mirror.lock:
