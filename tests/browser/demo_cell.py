@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field, replace
+from math import sin
 from typing import Any
 
 from omega.cellstate.model import JobState, Limits, MachineSpec, MachineState
@@ -144,7 +145,7 @@ def fill(url: str, name: str, machines: int = 200) -> DemoCell:
     if machines > 1_000:
         _fill_rest(demo)
     Publisher(cell).publish("batch/0")
-    _report(demo)
+    report(demo)
     return demo
 
 
@@ -220,21 +221,18 @@ def _fill_rest(demo: DemoCell) -> None:
         demo.commit("batch/0", "broad", [Claim(index, 0, index * 7 % 15 + 1) for index in machines])
 
 
-def _report(demo: DemoCell) -> None:
-    """Send the schedulers' heartbeats, with figures and reasons."""
+def report(demo: DemoCell, beats: int = 0) -> None:
+    """Send the schedulers' heartbeats, with reasons and with figures that grow with the number of beats."""
     now = time.time()
-    reasons = {"impossible": "CONSTRAINT", "too-large": "TOO_LARGE", "starved": "RESOURCES", "racer": "CONFLICTS"}
     at_ms = int(now * 1000)
+    reasons = {"impossible": "CONSTRAINT", "too-large": "TOO_LARGE", "starved": "RESOURCES", "racer": "CONFLICTS"}
     for number, membership in enumerate(demo.members.values()):
-        figures = Figures(since=now - 600)
+        busy = sum(0.15 + 0.1 * number + 0.1 * sin(beat / (9 + number)) for beat in range(beats))
+        done = sum(round(20 + 8 * sin(beat / (7 + number))) for beat in range(beats))
         figures = replace(
-            figures,
-            jobs=400 + number,
-            tasks=9_000,
-            transactions=800,
-            conflicts=60 * number,
-            busy_seconds=90.0 * (number + 1),
-        )
+            Figures(since=now - 600 - beats), jobs=400 + done, tasks=9_000 + 9 * done, transactions=800 + done,
+            conflicts=60 * number + done * number // 12, busy_seconds=90.0 * (number + 1) + busy,
+        )  # fmt: skip
         document = figures.as_dict(now, 3, 2) | {
             "reasons": {} if number else {job: [(at_ms - 5_000, reason)] for job, reason in reasons.items()},
             "starving": {} if number else {"reports": "starving"},
