@@ -2,7 +2,7 @@
 # ARGS passes options on: make demo ARGS=--json, make test ARGS='-k resources -x'.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint chaos bench docs lines lock clean
+.PHONY: help venv demo test lint chaos bench docs screenshots lines lock clean
 
 PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
@@ -21,7 +21,7 @@ SITE := $(VENV)/installed-docs
 PIP := -m pip install -qq --disable-pip-version-check --no-input
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 venv: $(DEV)  ## make .venv with everything that runs, tests and draws (the other targets make what they need)
 
@@ -43,6 +43,9 @@ bench: $(RUN)  ## what the store and the schedulers do per second here: omega be
 
 docs: $(SITE)  ## the documentation site, build/docs/index.html; a link that leads nowhere fails; ARGS='-b linkcheck' tries links to other sites
 	@$(BIN)/sphinx-build -q -E -W -c docs/site -d build/doctrees $(ARGS) . build/docs
+
+screenshots: $(DEV)  ## the pictures of the console in docs/figures, made in Chromium from a filled cell
+	@$(BIN)/python -m tests.browser.screenshots
 
 lines:  ## the lines of Python and Lua per package, tests apart; files that git tracks
 	@for folder in $(PRODUCT); do \
