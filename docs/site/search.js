@@ -16,3 +16,6 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+
+// Browsers let no page read another file of this computer, from which a summary is made.
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
