@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import anyio
 from fastapi import APIRouter, FastAPI
@@ -16,6 +17,7 @@ from omega.web.access.gate import Gate
 from omega.web.api.slashes import EncodedSlashes
 from omega.web.console.errors import error_page
 from omega.web.console.live import LivePages
+from omega.web.document import described
 from omega.web.service import Service
 from omega.web.sse import OpenStreams
 
@@ -49,6 +51,12 @@ class Application(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """Return what answers requests."""
         return Gate(super().build_middleware_stack(), self.access)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document of the API."""
+        if self.openapi_schema is None:
+            self.openapi_schema = described(super().openapi())
+        return self.openapi_schema
 
 
 def create_app(service: Service, access: Access) -> Application:

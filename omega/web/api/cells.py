@@ -81,10 +81,17 @@ async def list_schedulers(
 
 @router.get("/schedulers/{name:path}")
 async def show_scheduler(
-    request: Request, visitor: Reader, served: Served, cell: CellName, name: Annotated[str, Path()]
+    request: Request,
+    visitor: Reader,
+    served: Served,
+    cell: CellName,
+    name: Annotated[str, Path(description="Name of a scheduler, or a kind of jobs")],
 ) -> Response:
     """Show a scheduler (batch/0), or all of a kind (omega scheduler status)."""
     return answer(request, await served.call(cell, visitor.user, Client.scheduler, name))
+
+
+Kind = Annotated[str, Path(description="Kind of jobs")]
 
 
 @router.get("/limits")
@@ -95,7 +102,7 @@ async def list_limits(request: Request, _: Reader, mirror: Cell) -> Response:
 
 
 @router.get("/limits/{kind}")
-async def show_limits(request: Request, visitor: Reader, served: Served, cell: CellName, kind: str) -> Response:
+async def show_limits(request: Request, visitor: Reader, served: Served, cell: CellName, kind: Kind) -> Response:
     """Return limits and use of a kind of jobs (omega cell limits KIND)."""
     return answer(request, await served.call(cell, visitor.user, Client.limits, kind))
 
@@ -114,7 +121,7 @@ async def set_limits(
     visitor: Operator,
     served: Served,
     cell: CellName,
-    kind: str,
+    kind: Kind,
     wanted: Wanted,
     *,
     clear: Annotated[bool, Query(description="Remove all limits that are not given")] = False,
