@@ -2,7 +2,7 @@
 # ARGS passes options on: make demo ARGS=--json, make test ARGS='-k resources -x'.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint chaos bench docs screenshots lines lock clean
+.PHONY: help venv demo test lint chaos bench docs openapi screenshots lines lock clean
 
 PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
@@ -43,6 +43,9 @@ bench: $(RUN)  ## what the store and the schedulers do per second here: omega be
 
 docs: $(SITE)  ## the documentation site, build/docs/index.html; a link that leads nowhere fails; ARGS='-b linkcheck' tries links to other sites
 	@$(BIN)/sphinx-build -q -E -W -c docs/site -d build/doctrees $(ARGS) . build/docs
+
+openapi: $(DEV)  ## docs/openapi.json, the document of the HTTP API that the site and a test read
+	@$(BIN)/python -m tests.web.test_document
 
 screenshots: $(DEV)  ## the pictures of the console in docs/figures, made in Chromium from a filled cell
 	@$(BIN)/python -m tests.browser.screenshots

@@ -1,6 +1,8 @@
 """Settings of the documentation site; `make docs` builds it into build/docs."""
 
+import json
 import re
+import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,9 @@ from sphinx.application import Sphinx
 
 from omega.cli.lazy import CommonOption
 from omega.cli.main import omega as program
+
+sys.path.insert(0, str(Path(__file__).parent))
+from openapi import page as routes_of
 
 project = "Omega"
 version = release = installed("omega-scheduler")
@@ -65,6 +70,14 @@ def name_in_full(app: Sphinx, document: nodes.document) -> None:
             section[0].replace_self(nodes.title(text=section["names"][0]))
 
 
+def add_routes(app: Sphinx, page: str, source: list[str]) -> None:
+    """Append the routes of the committed OpenAPI document to the page of the HTTP API."""
+    if page == "docs/http-api":
+        document = Path(app.srcdir, "docs", "openapi.json")
+        app.env.note_dependency(str(document))
+        source[0] += "\n".join(["", *routes_of(json.loads(document.read_text(encoding="utf-8")))])
+
+
 def list_classes_only(_: Sphinx, __: str, kind: str, content: addnodes.desc_content) -> None:
     """Leave methods and attributes out of the contents of a page."""
     if kind in ("method", "attribute", "property"):
@@ -83,6 +96,7 @@ def show_public_arguments(*event: Any) -> tuple[str, str | None]:
 def setup(app: Sphinx) -> None:
     """Connect the functions above."""
     app.connect("sphinx-click-process-description", hide_common_options)
+    app.connect("source-read", add_routes)
     app.connect("doctree-read", name_in_full, priority=400)  # before the contents are collected
     app.connect("object-description-transform", list_classes_only)
     app.connect("autodoc-process-signature", show_public_arguments)
