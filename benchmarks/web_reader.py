@@ -16,7 +16,7 @@ from benchmarks.computer import now_ms, resident_bytes, spread
 from omega.cellstate.errors import StoreError
 from omega.cellstate.store import connect_cell
 from omega.queries.mirror import CellMirror, JobFilter
-from omega.queries.mirror.mirrors import PERIOD_SECONDS
+from omega.queries.mirror.mirrors import PERIOD_SECONDS, give_back_memory
 
 MIB = 1 << 20
 
@@ -41,6 +41,7 @@ def load(mirror: CellMirror, _: float) -> dict[str, Any]:
     while mirror.loading[0] < mirror.loading[1]:
         mirror.read(now_ms())
     mirror.read(now_ms())
+    give_back_memory()
     return {
         "first_reading_seconds": round(first, 3),
         "seconds": round(time.perf_counter() - began, 2),

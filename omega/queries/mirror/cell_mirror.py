@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from omega.cellstate.errors import OmegaError, Refused
+from omega.cellstate.errors import OmegaError
 from omega.cellstate.model import Job, MachineState
 from omega.queries import cells, machines as machines_module, pool_shares, schedulers
 from omega.queries.delays import delay_json
 from omega.queries.event_list import Filter
 from omega.queries.job_state import counts, own_groups, state
-from omega.queries.jobs import user_source
+from omega.queries.jobs import find_job, user_source
 from omega.queries.mirror import job_pages
 from omega.queries.mirror.codes import ABSENT
 from omega.queries.mirror.event_documents import event_document
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 Kept = TypeVar("Kept")
+PAUSE_MS = 30_000
+"""Time between two readings from which on the series of the last hour have a pause."""
 MOST_ROWS = 50
 """Rows of a sorted page of jobs whose number is not given."""
 
@@ -54,11 +56,17 @@ class CellMirror:
         try:
             self._reader.read(now_ms)
         except OmegaError as error:
-            self.unavailable = str(error)
+            with self.lock:
+                if not self.unavailable:
+                    self._reader.touch("cell")
+                self.unavailable = str(error)
             raise
         with self.lock:
+            if self.unavailable:
+                self._reader.touch("cell")
+            if not self.at_ms or now_ms - self.at_ms > PAUSE_MS:
+                self.since_ms = now_ms
             self.unavailable, self.at_ms = "", now_ms
-            self.since_ms = self.since_ms or now_ms
 
     @property
     def index(self) -> Index:
@@ -145,7 +153,7 @@ class CellMirror:
         ones in that order, ``total`` counts all that pass, and ``next`` is a text.
         """
         table, name = self.held.table, self.held.name
-        rows = table.matching(wanted, self._rows_of_reason)
+        rows = table.matching(wanted, self._rows_of_reason, self._in_pool)
         if sort:
             page = job_pages.page(table, rows, sort, limit or MOST_ROWS, cursor)
             listed = [self._job_json(row) for row in page.rows]
@@ -154,6 +162,13 @@ class CellMirror:
         shown, left = job_pages.newest(table, rows, limit, before)
         total, following = job_pages.ends(table, wanted, shown, (len(rows), left), limit, before)
         return {"cell": name, "total": total, "next": following, "jobs": [self._job_json(row) for row in shown]}
+
+    def _in_pool(self, wanted: str, pool: str, user: str) -> bool:
+        """Return whether the jobs of a user, submitted to a pool, are in a pool or in one below it."""
+        pools = self.held.held_pools
+        leaf = pools.pool_of(pool, user)
+        above = pools.path(leaf) or pools.path(pools.trees[0].default_parent)
+        return wanted == leaf or any(pool.name == wanted for pool in above)
 
     def _rows_of_reason(self, reason: str) -> Sequence[int]:
         """Return the rows of jobs with unplaced tasks that have a reason."""
@@ -204,11 +219,7 @@ class CellMirror:
 
         Raises Refused as `omega.queries.jobs.find_job`.
         """
-        table = self.held.table
-        row = table.find(asked)
-        if row is None:
-            raise Refused(f"job {asked!r}: not in cell {self.held.name}; see omega job list")
-        return table.job(row)
+        return find_job(self._as_cell, asked)
 
     # Machines
 

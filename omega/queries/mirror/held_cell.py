@@ -145,8 +145,17 @@ class HeldCell:
         return {job_id: job for job_id, job in found.items() if job is not None}
 
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the ids of jobs near or apart from which pending jobs want to run."""
-        return {name: job.id for name in names if (job := self.others.get(name)) is not None}
+        """Return the id of the newest job of each name."""
+        rows = {name: self.table.named(name) for name in names}
+        return {name: self.table.row_ids[row] for name, row in rows.items() if row is not None}
+
+    def newest_ids(self, most: int) -> list[str]:
+        """Return the ids of the newest jobs, the newest first."""
+        return [self.table.row_ids[row] for row in self.table.newest(most)]
+
+    def store_ms(self) -> int:
+        """Return the server's clock at the last reading."""
+        return self.mark.now_ms if self.mark is not None else 0
 
     def job(self, job_id: str) -> Job | None:
         """Return a job, without runs."""

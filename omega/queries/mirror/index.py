@@ -24,7 +24,8 @@ class Index(NamedTuple):
         """Read what `str` wrote; a version alone has no tag. Raises BadInput."""
         version, _, rest = text.strip('"').partition("-")
         tag, _, beat = rest.rpartition(".") if "." in rest else (rest, "", "0")
-        if not (version.isdecimal() and beat.isdecimal()) or len(text) > MOST_LETTERS:
+        whole = version.isdecimal() and beat.isdecimal() and text.isascii()
+        if not whole or len(text) > MOST_LETTERS:
             raise BadInput(f"index {text[:MOST_LETTERS]!r}: is none; write one as an answer has it")
         return cls(int(version), tag, int(beat))
 

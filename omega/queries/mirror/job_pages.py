@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.resources import shown
 from omega.queries.mirror.codes import ABSENT
 from omega.queries.mirror.job_table import JobFilter, JobTable
 
@@ -44,9 +45,7 @@ def newest(table: JobTable, rows: NDArray[np.intp], limit: int | None, before: i
 
 def submission(cursor: str) -> int:
     """Return the number of a submission. Raises BadInput."""
-    if not cursor.isdecimal() or len(cursor) > MOST_DIGITS:
-        raise BadInput(f"cursor {cursor!r}: is none; write the number of a submission, as a page has it (next)")
-    return int(cursor)
+    return _number(cursor, cursor)
 
 
 def ends(
@@ -73,15 +72,16 @@ def page(table: JobTable, rows: NDArray[np.intp], sort: str, limit: int, cursor:
     """Return the first rows in an order (`SORTS`), or those after a cursor. Raises BadInput."""
     name, sign = sort.removeprefix("-"), -1 if sort.startswith("-") else 1
     if name not in SORTS:
-        raise BadInput(f"sort {sort!r}: choose from {', '.join(SORTS)}, descending with a - before it")
+        raise BadInput(f"sort {shown(sort)}: choose from {', '.join(SORTS)}, descending with a - before it")
     total = len(rows)
     order = sign * table.column("order")[rows]
     if name == "name":
         return _by_name(table, rows, limit, cursor, sign)
     keys = sign * (table.column(NUMBERS[name]) if name in NUMBERS else _ranks(table, name))[rows]
     if cursor is not None:
-        key, last = _read(cursor)
-        later = (keys > int(key)) | ((keys == int(key)) & (order > last))
+        text, last = _read(cursor)
+        key = _number(text, cursor)
+        later = (keys > key) | ((keys == key) & (order > last))
         rows, keys, order = rows[later], keys[later], order[later]
     more = len(rows) > limit
     if more:
@@ -110,9 +110,13 @@ def _by_name(table: JobTable, rows: NDArray[np.intp], limit: int, cursor: str | 
 def _read(cursor: str) -> tuple[str, int]:
     """Return the key of the last row of the page before, and its signed number of submission. Raises BadInput."""
     order, _, key = cursor.partition(" ")
-    if not (order.removeprefix("-").isdecimal() and len(order) <= MOST_DIGITS and key):
-        raise BadInput(f"cursor {cursor!r}: is none; write one as a page has it (next)")
-    return key, int(order)
+    return key, _number(order, cursor)
+
+
+def _number(text: str, cursor: str) -> int:
+    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) <= MOST_DIGITS):
+        raise BadInput(f"cursor {shown(cursor)}: is none; write one as a page has it (next)")
+    return int(text)
 
 
 def _ranks(table: JobTable, name: str) -> NDArray[np.int64]:

@@ -144,13 +144,19 @@ class JobTable:
         row = self._ids.get(job_id)
         return None if row is None else unpack(self._rows[row])
 
-    def find(self, asked: str) -> int | None:
-        """Return the row of a job by its id, or by its name, of several the newest; None without one."""
-        row = self._ids.get(asked)
-        if row is None and asked in self.names:
-            named = [row for row, name in enumerate(self.names) if name == asked]
-            row = max(named, key=lambda each: self.value("order", each))
-        return row
+    def named(self, name: str) -> int | None:
+        """Return the row of the newest job of a name; None without one."""
+        if name not in self.names:  # many times as fast as a comparison of each
+            return None
+        return max(
+            (row for row, each in enumerate(self.names) if each == name), key=lambda row: self.value("order", row)
+        )
+
+    def newest(self, most: int) -> list[int]:
+        """Return the rows of the jobs that were submitted last, the newest first."""
+        rows = np.flatnonzero(self.column("state") != ABSENT)
+        found: list[int] = rows[np.argsort(-self.column("order")[rows], kind="stable")[:most]].tolist()
+        return found
 
     def value(self, name: str, row: int) -> int:
         """Return a number of a row."""
@@ -170,16 +176,26 @@ class JobTable:
         order = np.argsort(self.column("changed")[rows], kind="stable")
         return (self.row_ids[row] for row in rows[order].tolist())
 
-    def matching(self, wanted: JobFilter, reasons: Callable[[str], Sequence[int]]) -> NDArray[np.intp]:
-        """Return the rows of the jobs that pass a filter; `reasons` gives the rows with a reason."""
+    def matching(
+        self, wanted: JobFilter, reasons: Callable[[str], Sequence[int]], in_pool: Callable[[str, str, str], bool]
+    ) -> NDArray[np.intp]:
+        """Return the rows of the jobs that pass a filter.
+
+        `reasons` gives the rows with a reason, `in_pool` whether jobs of a pool and a user are in a pool.
+        """
         states = self.column("state")
         mask = states != ABSENT if not wanted.state else states == _STATE_CODES.get(wanted.state, ABSENT - 1)
-        for text, codes, name in (
-            (wanted.kind, self.kinds, "kind"), (wanted.user, self.users, "user"), (wanted.pool, self.pools, "pool"),
-        ):  # fmt: skip
+        for text, codes, name in ((wanted.kind, self.kinds, "kind"), (wanted.user, self.users, "user")):
             if text:
                 code = codes.known(text)
                 mask = mask & (self.column(name) == code) if code != ABSENT else np.zeros_like(mask)
+        if wanted.pool:
+            whose = self.column("pool").astype(np.int64) << 32 | self.column("user")
+            found = [
+                each for each in np.unique(whose[mask]).tolist()
+                if in_pool(wanted.pool, self.pools.texts[each >> 32], self.users.texts[each & 0xFFFFFFFF])
+            ]  # fmt: skip
+            mask = mask & np.isin(whose, found)
         if wanted.reason:
             chosen = np.zeros_like(mask)
             chosen[list(reasons(wanted.reason))] = True
@@ -188,9 +204,9 @@ class JobTable:
         if wanted.name:
             part = wanted.name
             listed, names, ids = rows.tolist(), self.names, self.row_ids
-            found = {row for row in listed if part in names[row]}
-            found.update(row for row in [row for row in listed if part in ids[row]] if ids[row].startswith(part))
-            rows = np.array(sorted(found), dtype=np.intp)
+            named = {row for row in listed if part in names[row]}
+            named.update(row for row in [row for row in listed if part in ids[row]] if ids[row].startswith(part))
+            rows = np.array(sorted(named), dtype=np.intp)
         return rows
 
     def state_counts(self) -> dict[str, int]:

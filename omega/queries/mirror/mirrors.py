@@ -1,6 +1,7 @@
 """The mirrors of the cells of a store, for a process that serves many pages: one reader per cell that is looked at."""
 
 import asyncio
+import ctypes
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -37,6 +38,7 @@ class _Kept:
     looked: float
     round: anyio.Event = field(default_factory=anyio.Event)
     waiting: int = 0
+    loads: bool = True
     task: "asyncio.Task[None] | None" = None
 
 
@@ -126,6 +128,9 @@ class Mirrors:
         try:
             while True:
                 done, total = mirror.loading
+                if kept.loads and done == total:
+                    kept.loads = False
+                    await self._run(give_back_memory)
                 await anyio.sleep(LOADING_PAUSE if done < total and not mirror.unavailable else PERIOD_SECONDS)
                 began = anyio.current_time()
                 if not kept.waiting and began - kept.looked > IDLE_SECONDS:
@@ -149,6 +154,12 @@ class Mirrors:
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(call, limiter=self._limiter)
+
+
+def give_back_memory() -> None:
+    """Give the memory that the first reading used and freed back to the system, where its C library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _now_ms() -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from omega.cellstate.errors import CellGone
+from omega.cellstate.errors import Refused
 from omega.cellstate.model import Job
 from omega.cellstate.replies import LogEntry, Reply
 from omega.cellstate.transaction import Position
@@ -74,7 +74,7 @@ class Reader:
         """Do one round. Raises StoreError, Refused; a round that failed is continued by the next."""
         cell, held = self.cell, self.held
         if tuple(cell.check_exists().split(",")) != tuple(held.dimensions.names):
-            raise CellGone(f"cell {held.name}: was replaced by one with other resources")
+            raise Refused(f"cell {held.name}: was replaced by one with other resources")
         cell.look_back()
         self._drop_lost()
         reply = cell.sync(held.snapshot.position)
@@ -247,6 +247,10 @@ class Reader:
         self._named.placed = 0
         self.hour.add_members(held.held_members, now_ms)
         self.hour.add_cell(Fleet(held.sums()).utilisation(held.dimensions.names), placed, now_ms)
+
+    def touch(self, topic: str) -> None:
+        """Let a topic change without a version."""
+        self.index = self.topics[topic] = self.tags[self.index.tag] = self.index._replace(beat=self.index.beat + 1)
 
     def _publish(self, position: Position) -> None:
         """Set the index of this round: changes without a version raise its beat."""
