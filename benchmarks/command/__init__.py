@@ -21,6 +21,10 @@ TABLE = {
         "benchmarks.command.queues:questions",
         "Cost of commands in cells of a million running tasks and of 840,000 pending jobs.",
     ),
+    "web": (
+        "benchmarks.command.web",
+        "Memory, time and cost to the store of the mirror behind the web console.",
+    ),
     "place": ("benchmarks.command.place", "Time to place a job, cost of a sync, memory, fair shares."),
     "sync": ("benchmarks.command.place", "Alias of place."),
     "sim": (

@@ -148,7 +148,7 @@ def test_records_that_cannot_be_read_are_left_out_as_in_lists(cell: RedisCell, s
 def test_a_round_that_failed_is_continued(cell: RedisCell, mirror: CellMirror, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the store goes away, nothing that the log named is forgotten."""
     own: Any = mirror.cell
-    for number, name in enumerate(("sync", "log_entries", "members", "jobs_by_id", "specs", "runs", "pools")):
+    for number, name in enumerate(("sync", "log_entries", "members", "jobs_by_id", "specs", "runs", "sums")):
         submit(cell, [simple_job(f"j{number}")])
         cell.set_machine_state(0, (MachineState.DRAINED, MachineState.UP)[number % 2], 0, "ada")
 

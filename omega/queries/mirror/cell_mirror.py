@@ -33,6 +33,8 @@ Document = dict[str, Any]
 Kept = TypeVar("Kept")
 PAUSE_MS = 30_000
 """Time between two readings from which on the series of the last hour have a pause."""
+LOOKED_AT_MS = 60_000
+"""Time for which the reader makes the document of the pools after somebody looked at it."""
 MOST_ROWS = 50
 """Rows of a sorted page of jobs whose number is not given."""
 
@@ -47,8 +49,8 @@ class CellMirror:
         self._as_cell = cast("Queries", self.held)
         self._reader = Reader(cell, self.held, self.lock, whole=whole)
         self.at_ms = self.since_ms = 0
-        self._runnable = Runnable()
-        self._made: dict[str, tuple[int, object]] = {}
+        self._runnable, self._pools_at_ms = Runnable(), -LOOKED_AT_MS
+        self._made: dict[str, tuple[object, object]] = {}
         self.unavailable = ""
 
     def read(self, now_ms: int) -> None:
@@ -67,6 +69,8 @@ class CellMirror:
             if not self.at_ms or now_ms - self.at_ms > PAUSE_MS:
                 self.since_ms = now_ms
             self.unavailable, self.at_ms = "", now_ms
+        if now_ms - self._pools_at_ms < LOOKED_AT_MS:
+            self._kept("pools", self._pools)  # some 0.1 s with 100,000 jobs, which no page should take
 
     @property
     def index(self) -> Index:
@@ -113,6 +117,7 @@ class CellMirror:
 
     def pools(self) -> Document:
         """Return the document of ``omega pool list``."""
+        self._pools_at_ms = self.at_ms
         return self._kept("pools", self._pools)
 
     def pools_read(self) -> PoolsRead | None:
@@ -134,11 +139,12 @@ class CellMirror:
         return self._kept("room", lambda: room_document(self.held))
 
     def _kept(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """Return what `make` made since the last reading."""
-        reading, known = self._made.get(name, (-1, None))
-        if reading != self._reader.rounds:
+        """Return what `make` made since the last change."""
+        state = self.index, self.loading
+        before, known = self._made.get(name, (None, None))
+        if before != state:
             known = make()
-            self._made[name] = self._reader.rounds, known
+            self._made[name] = state, known
         return cast("Kept", known)
 
     # Jobs

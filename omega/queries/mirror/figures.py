@@ -1,41 +1,62 @@
-"""Reads of what has no entry in the log: figures of schedulers, sums, limits, pools, the state of the server."""
+"""Reads of what has no entry in the log: figures of schedulers, sums, limits, pools, the state of the server.
+
+Sums, limits and pools are read again only when the version of the cell moved: a question about all lanes costs the
+store time in a cell of many users.
+"""
 
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from omega.cellstate.pools import Epoch
+from omega.cellstate.pools import Epoch, Pools
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import EpochMark
     from omega.queries.mirror.held_cell import HeldCell
 
 
-def read_figures(cell: "Queries", held: "HeldCell", lock: AbstractContextManager[bool]) -> set[str]:
-    """Read the figures of a cell into what is held of it; return the topics that changed."""
+def read_figures(cell: "Queries", held: "HeldCell", lock: AbstractContextManager[bool], *, moved: bool) -> set[str]:
+    """Read the figures of a cell into what is held of it; return the topics that changed.
+
+    `moved`: whether the cell has another version, or another history, than at the last call.
+    """
     changed = set[str]()
-    members, figures, sums, kinds = cell.members(), cell.figures(), cell.sums(), cell.kinds()
-    counters, cuts, refuses, mark = cell.counters(), cell.cuts(), cell.refuses_writes(), cell.epoch_mark()
-    pools, epoch = cell.pools(), _epoch(cell, held, mark.number)
-    use = cell.pool_use() if pools.limited else {}
-    depths, lanes = cell.queue_depths(), cell.lanes()
+    if moved or held.held_sums is None:
+        changed |= _read_moved(cell, held, lock)
+    members, figures, cuts, refuses = cell.members(), cell.figures(), cell.cuts(), cell.refuses_writes()
     if (members, figures) != (held.held_members, held.held_figures):
         changed |= {"schedulers", "cell"}
     if (cuts, refuses) != (held.held_cuts, held.refuses):
         changed.add("cell")
-    if (pools, epoch, use) != (held.held_pools, held.held_epoch, held.held_pool_use):
-        changed.add("pools")
     with lock:
-        held.held_members, held.held_figures, held.held_sums, held.held_kinds = members, figures, sums, kinds
-        held.held_counters, held.held_cuts, held.refuses, held.mark = counters, cuts, refuses, mark
-        held.held_pools, held.held_epoch, held.held_pool_use = pools, epoch, use
-        held.held_depths, held.held_lanes = depths, lanes
-        held.snapshot.pools, held.snapshot.resources = pools, held.dimensions.names
+        held.held_members, held.held_figures, held.held_cuts, held.refuses = members, figures, cuts, refuses
     return changed
 
 
-def _epoch(cell: "Queries", held: "HeldCell", number: int) -> Epoch | None:
-    """Return the published epoch; that of a number is read once."""
-    known = held.held_epoch
-    if not number:
+def _read_moved(cell: "Queries", held: "HeldCell", lock: AbstractContextManager[bool]) -> set[str]:
+    sums, kinds, depths, mark = cell.sums(), cell.kinds(), cell.queue_depths(), cell.epoch_mark()
+    pools = _pools(cell, held, mark)
+    epoch = _epoch(cell, held, mark)
+    use = cell.pool_use() if pools.limited else {}
+    counters = cell.counters()
+    changed = (pools, epoch, use) != (held.held_pools, held.held_epoch, held.held_pool_use)
+    with lock:
+        held.held_sums, held.held_kinds, held.held_depths, held.held_counters = sums, kinds, depths, counters
+        held.held_pools, held.held_epoch, held.held_pool_use, held.mark = pools, epoch, use, mark
+        held.snapshot.pools, held.snapshot.resources = pools, held.dimensions.names
+    return {"pools"} if changed else set()
+
+
+def _pools(cell: "Queries", held: "HeldCell", mark: "EpochMark") -> Pools:
+    """Return the pools; those of a version are read once."""
+    known = held.held_pools
+    return known if held.mark is not None and known.version == mark.pools_version else cell.pools()
+
+
+def _epoch(cell: "Queries", held: "HeldCell", mark: "EpochMark") -> Epoch | None:
+    """Return the published epoch; that of a number and of the version that published it is read once."""
+    before, known = held.mark, held.held_epoch
+    same = before is not None and (before.number, before.published) == (mark.number, mark.published)
+    if not mark.number:
         return None
-    return known if known is not None and known.number == number else cell.epoch()
+    return known if same and known is not None else cell.epoch()

@@ -13,7 +13,6 @@ from omega.queries.mirror.event_ring import EventRing
 from omega.queries.mirror.job_table import JobTable
 
 if TYPE_CHECKING:
-    from omega.cellstate.lanes import Lane
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
     from omega.cellstate.sums import CellSums
@@ -40,7 +39,6 @@ class HeldCell:
         self.held_cuts: Cuts = NO_CUTS
         self.held_pools, self.held_epoch = Pools(), None
         self.held_pool_use: Mapping[str, PoolUse] = {}
-        self.held_lanes: Mapping[int, tuple[int, Lane]] = {}
         self.held_depths: Mapping[str, int] = {}
         self.mark: EpochMark | None = None
         self.refuses = ""
@@ -102,11 +100,6 @@ class HeldCell:
     def queue_depths(self) -> Mapping[str, int]:
         """Return how many jobs of each kind are pending."""
         return self.held_depths
-
-    def lanes(self, numbers: Sequence[int] | None = None) -> "Mapping[int, tuple[int, Lane]]":
-        """Return serials and names of lanes."""
-        held = self.held_lanes
-        return held if numbers is None else {number: held[number] for number in numbers if number in held}
 
     # Machines
 

@@ -66,7 +66,8 @@ class Reader:
         """The version up to which the log was read; -1 before the first round."""
         self._named = Named()
         """What the log named and was not read again yet."""
-        self.rounds = 0
+        self._stale = True
+        """Whether the version moved, or jobs were retired, since figures of all of the cell were read."""
         self._partings = cell.sightings.partings
         self._changed = set[str]()
 
@@ -77,10 +78,14 @@ class Reader:
             raise Refused(f"cell {held.name}: was replaced by one with other resources")
         cell.look_back()
         self._drop_lost()
-        reply = cell.sync(held.snapshot.position)
+        before = held.snapshot.position
+        reply = cell.sync(before)
+        retired = held.held_sums is not None and held.held_sums.stored != cell.job_count()
+        self._stale = self._stale or retired or reply.position != before
         self._apply(reply)
         self._read_log(reply.position.version)
-        self._changed |= read_figures(cell, held, self.lock)
+        self._changed |= read_figures(cell, held, self.lock, moved=self._stale)
+        self._stale = False
         if self._whole:
             self._read_named()
             self._retire()
@@ -133,6 +138,7 @@ class Reader:
             self.tags = {tag: index for tag, index in self.tags.items() if index.version <= seen.agreed}
             self.at = min(self.at, seen.agreed)
             self._partings = seen.partings
+            self.held.mark, self._stale = None, True  # pools and epochs of the same numbers may be others
 
     def _read_log(self, newest: int) -> None:
         """Add the entries up to a version."""
@@ -254,7 +260,6 @@ class Reader:
 
     def _publish(self, position: Position) -> None:
         """Set the index of this round: changes without a version raise its beat."""
-        self.rounds += 1
         beat = self.index.beat + bool(position == (self.index.version, self.index.tag) and self._changed)
         self.index = Index(position.version, position.tag, beat)
         self.tags[position.tag] = self.index

@@ -189,6 +189,7 @@ def test_figures_of_a_cell_that_changes_meanwhile_are_approximate(
     assert document(exact)["exact"]
     assert "approximate" not in head(exact, 200)[0].plain
     monkeypatch.setattr(cell, "kinds", lambda: (cell.submit([job("a")], 5_000, "ada"), kinds())[1])
+    cell.submit([job("before")], 5_000, "ada")
     found = mirror.look(11_000)
     assert not document(found)["exact"]
     assert "approximate: the cell changed while it was read" in head(found, 200)[0].plain
