@@ -35,8 +35,8 @@ class BoundedConnection(HttpToolsProtocol):
     """Bytes of such parts."""
 
     def connection_made(self, transport: Any) -> None:
-        """Serve a connection, or refuse it."""
-        if len(self.connections) >= self.most:
+        """Serve a connection, or refuse it; with too many, one that waits for its next request is closed."""
+        if len(self.connections) >= self.most and not self._close_idle():
             self.transport, self._refused = transport, True
             transport.write(BUSY)
             transport.close()
@@ -89,6 +89,21 @@ class BoundedConnection(HttpToolsProtocol):
         """Write again."""
         self._write_timer = _stopped(self._write_timer)
         super().resume_writing()
+
+    def _close_idle(self) -> bool:
+        """Close a connection without a request; returns False when there is none."""
+        for each in self.connections:
+            if isinstance(each, BoundedConnection) and each.is_idle:
+                each.transport.close()
+                self.connections.discard(each)  # the transport reports the end later
+                return True
+        return False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection waits for its next request, of which nothing arrived."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and cycle.response_complete and not cycle.more_body and not self._head
 
     @property
     def _in_progress(self) -> bool:

@@ -81,6 +81,16 @@ def status(got: bytes) -> int:
     return int(got.split(b" ", 2)[1]) if got else 0
 
 
+STREAM = "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n"
+
+
+def until(client: socket.socket, wanted: bytes) -> bytes:
+    got = b""
+    while wanted not in got and (part := client.recv(1 << 16)):
+        got += part
+    return got
+
+
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BoundedConnection, "head_seconds", 0.3)
@@ -131,7 +141,9 @@ def test_a_body_that_nobody_reads_does_not_keep_the_connection(hasty: None) -> N
 def test_connections_are_bounded() -> None:
     with serving(most=3) as connect:
         kept = [connect() for _ in range(3)]
-        assert all(status(answer(each, OK)) == 200 for each in kept)
+        for each in kept:
+            each.sendall(STREAM.format(token_of("reader")).encode())
+            assert b"200 OK" in until(each, b":\n\n")
         refused = answer(connect())
         assert refused.startswith(b"HTTP/1.1 503 ")
         assert b"Retry-After" in refused
@@ -142,6 +154,20 @@ def test_connections_are_bounded() -> None:
             time.sleep(0.05)
         else:
             pytest.fail("a place that became free is not given away")
+
+
+def test_a_connection_that_is_idle_gives_its_place_away() -> None:
+    with serving(most=3) as connect:
+        idle, stream, begun = connect(), connect(), connect()
+        assert status(answer(idle, OK)) == 200
+        stream.sendall(STREAM.format(token_of("reader")).encode())
+        assert b"200 OK" in until(stream, b":\n\n")
+        begun.sendall(b"GET /v1/who HTTP/1.1\r\n")
+        time.sleep(0.2)
+        assert status(answer(connect(), OK)) == 200
+        assert answer(idle) == b"", "it was closed"
+        assert b":" in stream.recv(100)
+        assert status(answer(begun, OK.partition(b"\r\n")[2])) == 200
 
 
 def chunked(size: int) -> Iterator[bytes]:
@@ -197,16 +223,6 @@ def test_no_malformed_request_is_answered_as_another(head: str, wanted: set[int]
     with serving() as connect:
         assert status(answer(connect(), head.encode() + b"\r\n")) in wanted
         assert status(answer(connect(), OK)) == 200
-
-
-STREAM = "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n"
-
-
-def until(client: socket.socket, wanted: bytes) -> bytes:
-    got = b""
-    while wanted not in got and (part := client.recv(1 << 16)):
-        got += part
-    return got
 
 
 def test_a_revoked_token_ends_its_open_streams_with_a_last_event(tmp_path: Path) -> None:
