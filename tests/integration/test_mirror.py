@@ -11,15 +11,16 @@ import anyio.to_thread
 import pytest
 
 from omega.cellstate.errors import OmegaError, Refused, Unreachable
-from omega.cellstate.model import JobState, MachineState
+from omega.cellstate.model import JobState, MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
+from omega.client.client import Client
 from omega.queries import jobs, machines
-from omega.queries.mirror import CellMirror, Index
+from omega.queries.mirror import CellMirror, Index, loading
 from omega.queries.mirror.event_ring import EventRing
 from omega.queries.mirror.mirrors import Mirrors
 from tests.conftest import socket_directory
-from tests.integration.stage import Server, made_cell, serve, simple_job, submit
+from tests.integration.stage import Server, join, made_cell, serve, simple_job, submit
 from tests.taken_back import copied
 
 pytestmark = pytest.mark.server
@@ -224,3 +225,21 @@ async def test_readers_wait_for_a_store_that_is_away(store_url: str) -> None:
     server.kill()
     with pytest.raises(OmegaError):
         await Mirrors(url).cell("c")
+
+
+def test_reasons_do_not_hide_the_attributes_of_machines_that_are_read_later(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "MACHINES_AT_ONCE", 2)
+    with made_cell(store_url, f"mirrored-{time.monotonic_ns()}", 0) as made:
+        serve(made)
+        specs = [MachineSpec(f"m{i}", (1_000,) * len(made.dimensions), {"rack": f"r{i}"}) for i in range(9)]
+        join(made, specs)
+        job = {"name": "picky", "simulate": True, "tasks": [{"constraints": ["rack == 'none'"], "duration": "1h"}]}
+        Client(store_url, made.name).submit(job)
+        with closing(RedisCell.connect(store_url, made.name)) as own:
+            mirror = CellMirror(own, "store")
+            for at_ms in range(1_000, 1_010):
+                mirror.read(at_ms)
+            same(made, mirror, 1_010)
+            assert mirror.reasons()["CONSTRAINT"]["jobs"] == 1

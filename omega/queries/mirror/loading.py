@@ -49,7 +49,12 @@ class Loading:
     def done(self) -> bool:
         """Whether every machine and job was read once."""
         held = self._reader.held
-        return self._found is None and self.counted >= held.snapshot.size and not len(self._undescribed())
+        return self._found is None and self.counted >= held.snapshot.size and self.described
+
+    @property
+    def described(self) -> bool:
+        """Whether every machine is described: others have no names or attributes yet, which is not to be learned."""
+        return not len(self._undescribed())
 
     @property
     def jobs_done(self) -> bool:

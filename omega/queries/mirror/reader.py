@@ -90,7 +90,8 @@ class Reader:
             self._read_named()
             self._retire()
             self.loading.step()
-            self.reasons.renew(cell, self.lock, changed=bool(self._changed))
+            if self.loading.described:
+                self.reasons.renew(cell, self.lock, changed=bool(self._changed))
         else:
             self._named = Named()
         with self.lock:
