@@ -46,13 +46,13 @@ class Conflict(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """Tasks of a pool that were evicted for a job of another pool, or of the same."""
+    """Tasks of a job that were evicted for another one, and the pools of both: "" for those not known then."""
 
     version: int
     at_ms: int
-    loser: str
-    winner: str
     tasks: int
+    jobs: tuple[str, str]
+    pools: tuple[str, str]
 
 
 class Contests(Listener):
@@ -95,8 +95,9 @@ class Contests(Listener):
     @override
     def evicted(self, entry: LogEntry, words: Sequence[str]) -> None:
         if winner := winner_of(" ".join(words[6 + self._width :])):
-            loser, tasks = self._pool_of(words[2]), ranges.count(words[4])
-            self._evictions.append(Eviction(entry.version, entry.at_ms, loser, self._pool_of(winner), tasks))
+            jobs = words[2], winner
+            pools = self._pool_of(words[2]), self._pool_of(winner)
+            self._evictions.append(Eviction(entry.version, entry.at_ms, ranges.count(words[4]), jobs, pools))
 
     def cut_after(self, version: int) -> None:
         """Drop what is of versions that the store lost."""
@@ -122,8 +123,9 @@ class Contests(Listener):
         """Return a row for each pair of pools between which tasks were evicted since a time."""
         found: dict[tuple[str, str], list[Eviction]] = {}
         for each in self._evictions:
-            if each.at_ms >= since_ms:
-                found.setdefault((each.loser, each.winner), []).append(each)
+            if each.at_ms >= since_ms:  # the first entries are read before the jobs
+                loser, winner = (pool or self._pool_of(job) for pool, job in zip(each.pools, each.jobs, strict=True))
+                found.setdefault((loser, winner), []).append(each)
         rows = [
             {
                 "from": loser or None,

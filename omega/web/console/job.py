@@ -1,6 +1,6 @@
 """The pages of a job: its state, tasks and history; why it waits; its output; its file; its changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -8,6 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from omega.cellstate.digest.history import winner_of
 from omega.cellstate.errors import OmegaError
 from omega.client.client import Client
 from omega.queries import job_texts
@@ -113,6 +114,7 @@ def _values(mirror: Any, found: Mapping[str, Any], lines: int) -> dict[str, Any]
         "scale": scale,
         "history": job_view.history_lines(events, machines, lines),
         "lane": job_view.lane(events, scale),
+        "names": _names(mirror, events),
         "facts": _facts(mirror, status),
         "why": _why(found["why"]) if "why" in found else None,
         "checked": found.get("checked"),
@@ -132,6 +134,14 @@ def _facts(mirror: Any, status: Mapping[str, Any]) -> dict[str, Any]:
             ("evicted_for", status["evicted_for"]), ("evicted", status["evicted"]), ("after", waits),
         )},
     }  # fmt: skip
+
+
+def _names(mirror: Any, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the names of the jobs that evicted tasks, or won conflicts; the id of one that is no longer kept."""
+    jobs = {winner_of(str(event.get("reason", ""))) for event in events}
+    jobs |= {event["winner"]["job"] for event in events if event.get("winner")}
+    rows = {job: mirror.job_row(job) for job in jobs if job}
+    return {job: row["name"] if row else job for job, row in rows.items()}
 
 
 def _jobs(mirror: Any, jobs: Mapping[str, int]) -> list[dict[str, Any]]:

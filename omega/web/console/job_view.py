@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from omega.cellstate import ranges
+from omega.cellstate.digest.history import winner_of
 from omega.queries import units
 from omega.web.console.timelines import Mark, Scale, Span, timeline
 
@@ -68,6 +69,8 @@ def _task_row(row: Document, group: int, earlier: Sequence[Attempt], scale: Scal
         where = f" on {row['machine']}" if row["machine"] else ""
         kind = row["reason"] if row["state"] == "pending" and row["reason"] in _ENDS else row["state"]
         spans.append(Span(kind, start, end, f"{kind}{where}, {units.seconds(took)}"))
+        if row["state"] == "pending" and end is not None:
+            spans.append(Span("waiting", end, None, "waits again"))
     label = "; ".join(span.text for span in (waited, *spans))
     return {
         **row,
@@ -116,16 +119,15 @@ class HistoryLine:
     machines: Sequence[str]
     others: int
     detail: str
+    rival: str = ""
+    """The id of the job that evicted the tasks."""
     winners: Sequence[Document] = ()
 
 
 def history_lines(events: Sequence[Document], machines: Mapping[int, str], most: int) -> list[HistoryLine]:
     """Return the last `most` lines of a history, the newest first."""
     shown = [event for event in events if event["kind"] not in QUIET]
-    lines = [
-        _line(list(same), machines)
-        for _, same in groupby(shown, lambda event: (event["version"], event["kind"], event.get("reason")))
-    ]
+    lines = [_line(list(same), machines) for _, same in groupby(shown, lambda event: (event["version"], event["kind"]))]
     return lines[-most:][::-1]
 
 
@@ -136,7 +138,9 @@ def _line(same: Sequence[Document], machines: Mapping[int, str]) -> HistoryLine:
     first = same[0]
     named = list(dict.fromkeys(machines.get(e["machine"], str(e["machine"])) for e in same if "machine" in e))
     more = sum(event.get("events", 0) for event in same)
+    rival = winner_of(str(first.get("reason", "")))
     details = [str(first[name]) for name in ("verdict", "reason", "state", "how") if first.get(name)]
+    details = [each.partition(":")[0] for each in details] if rival else details
     if "total" in first:
         details.append(f"to {units.count(first['total'], 'task')}")
     winners = {(won["by"], won["version"]): won for event in same if (won := event.get("winner"))}
@@ -149,5 +153,6 @@ def _line(same: Sequence[Document], machines: Mapping[int, str]) -> HistoryLine:
         machines=named[:MOST_NAMED],
         others=more + max(0, len(named) - MOST_NAMED),
         detail=", ".join(details),
+        rival=rival,
         winners=list(winners.values()),
     )

@@ -151,12 +151,17 @@ def test_earlier_attempts_are_those_that_did_not_finish() -> None:
     assert 'class="is running" x="600" y="2" width="400"' in rows[0]["drawing"]
     assert 'class="is waiting" x="0" y="2" width="200"' in rows[0]["drawing"]
     assert 'class="is waiting" x="0" y="2" width="1000"' in rows[1]["drawing"]
+    again = known | {"tasks": "0", "state": "pending", "reason": "lost", "started_ms": 20, "ended_ms": 50}
+    (row,) = job_view.task_rows([again], ["g"], [], Scale(0, 100), 0)
+    assert 'class="is lost" x="200" y="2" width="300"' in row["drawing"]
+    assert 'class="is waiting" x="500" y="2" width="500"' in row["drawing"]
     assert (rows[0]["took"], rows[1]["took"], rows[1]["first"]) == (0.04, None, 2)
 
 
 def test_the_history_has_the_winner_of_a_conflict_and_no_finished_tasks() -> None:
     lines = job_view.history_lines(EVENTS, {0: "m0", 1: "m1"}, 10)
     assert [line.kind for line in lines] == ["evicted", "conflict", "place", "submit"]
+    assert (lines[0].detail, lines[0].rival) == ("precedence", "x")
     assert (lines[1].winners[0]["by"], lines[1].machines, lines[1].detail) == ("b/1", ["m1"], "full")
     assert [line.kind for line in job_view.history_lines(EVENTS, {}, 2)] == ["evicted", "conflict"]
     drawn = job_view.lane(EVENTS, Scale(10, 50))
