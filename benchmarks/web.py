@@ -63,6 +63,7 @@ def measure(settings: Settings) -> Document:
             quiet = ask(f"follow {settings.seconds}")
             quiet["store_cores"] = round((store.cpu_seconds() - before) / settings.seconds, 4)
             pairs = [_pair(store, changer, ask, settings) for _ in range(settings.pairs)]
+        cell.close()
         busy = pairs[-1][1] | {"store_cores": middle([pair[0] for pair in pairs])}
         chosen = settings.values("machines", "jobs", "changes", "seconds", "pairs", "calls")
         return {

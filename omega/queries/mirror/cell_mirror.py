@@ -138,9 +138,9 @@ class CellMirror:
         """Return what is free on machines that are up, together and on the machine that has most of it."""
         return self._kept("room", lambda: room_document(self.held))
 
-    def _kept(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """Return what `make` made since the last change."""
-        state = self.index, self.loading
+    def _kept(self, name: str, make: Callable[[], Kept], options: object = None) -> Kept:
+        """Return what `make` made since the last change, with the same options."""
+        state = self.index, self.loading, options
         before, known = self._made.get(name, (None, None))
         if before != state:
             known = make()
@@ -257,9 +257,8 @@ class CellMirror:
 
     def machine_columns(self, attributes: Sequence[str] = ()) -> MachineColumns:
         """Return all machines in columns, with some attributes."""
-        return self._kept(
-            f"machines {sorted(attributes)}", lambda: machine_columns(self.held, self._reader.counts, attributes)
-        )
+        wanted = tuple(attributes)
+        return self._kept("machines", lambda: machine_columns(self.held, self._reader.counts, wanted), wanted)
 
     def attribute_names(self) -> Sequence[str]:
         """Return the attributes that machines have, ``machine`` for their names included."""

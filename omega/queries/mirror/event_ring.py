@@ -9,8 +9,8 @@ from omega.cellstate.transaction import Basis
 from omega.queries.event_list import Missing
 
 MOST_ENTRIES = 20_000
-MOST_LETTERS = 8 << 20
-"""Letters of facts that are kept, some 100,000 events: an entry may have the facts of a thousand jobs."""
+MOST_LETTERS = 4 << 20
+"""Letters of facts that are kept, some 50,000 events: an entry may have the facts of a thousand jobs."""
 MOST_MISSING = 64
 
 

@@ -13,7 +13,7 @@ from omega.queries.job_state import STATES, own_groups, state
 from omega.queries.mirror.codes import ABSENT, Codes
 from omega.queries.mirror.packed_jobs import pack, unpack
 
-NUMBERS = ("order", "modified", "changed", "submitted", "precedence", "tasks", "waiting", "placed")
+NUMBERS = ("order", "modified", "changed", "precedence", "tasks", "waiting", "placed")
 CODED = ("state", "kind", "user", "pool", "shape", "demand")
 _STATE_CODES = {word: code for code, word in enumerate(STATES)}
 _STATE_WORDS = tuple(STATES)
@@ -82,7 +82,7 @@ class JobTable:
         spec, groups = job.spec, own_groups(job)
         user, pool = spec.get("user"), spec.get("pool")
         self._numbers[row] = (
-            job.order, job.modified, version, job.submitted_ms, job.precedence,
+            job.order, job.modified, version, job.precedence,
             sum([group.total for group in groups]), job.unplaced, sum([group.placed for group in groups]),
             _STATE_CODES[state(job)], self.kinds.of(job.kind),
             self.users.of(user if isinstance(user, str) else ""), self.pools.of(pool if isinstance(pool, str) else ""),

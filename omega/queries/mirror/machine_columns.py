@@ -42,10 +42,10 @@ def machine_columns(held: "HeldCell", counts: NDArray[np.int32], attributes: Seq
     known = snapshot.attributes
     return MachineColumns(
         index=index,
-        state=rows[2],
+        state=rows[2].copy(),
         over=(used > capacity).any(axis=0),
         tasks=counts[index],
-        number=rows[1],
+        number=rows[1].copy(),
         fraction={
             name: np.where(capacity[d] > 0, used[d] / np.maximum(capacity[d], 1), used[d] > 0)
             for d, name in enumerate(held.dimensions.names)

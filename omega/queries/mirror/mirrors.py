@@ -26,6 +26,8 @@ AWAY_SECONDS = 1.0
 """Time between two readings while the store is unavailable."""
 IDLE_SECONDS = 60.0
 """Time after the last look after which a mirror is dropped."""
+TIDY_SECONDS = 60.0
+"""Time between two calls that give freed memory back to the system."""
 READERS = 4
 """Cells that are read at once."""
 
@@ -38,7 +40,7 @@ class _Kept:
     looked: float
     round: anyio.Event = field(default_factory=anyio.Event)
     waiting: int = 0
-    loads: bool = True
+    tidied: float = -1e9
     task: "asyncio.Task[None] | None" = None
 
 
@@ -128,8 +130,8 @@ class Mirrors:
         try:
             while True:
                 done, total = mirror.loading
-                if kept.loads and done == total:
-                    kept.loads = False
+                if done == total and anyio.current_time() > kept.tidied + TIDY_SECONDS:
+                    kept.tidied = anyio.current_time()
                     await self._run(give_back_memory)
                 await anyio.sleep(LOADING_PAUSE if done < total and not mirror.unavailable else PERIOD_SECONDS)
                 began = anyio.current_time()
@@ -157,7 +159,7 @@ class Mirrors:
 
 
 def give_back_memory() -> None:
-    """Give the memory that the first reading used and freed back to the system, where its C library can."""
+    """Give freed memory back to the system, where its C library can: readings free much that they used shortly."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
