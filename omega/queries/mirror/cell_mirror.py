@@ -50,6 +50,7 @@ class CellMirror:
         self._reader = Reader(cell, self.held, self.lock, whole=whole)
         self.at_ms = self.since_ms = 0
         self._runnable, self._pools_at_ms = Runnable(), -LOOKED_AT_MS
+        self._making = RLock()
         self._made: dict[str, tuple[object, object]] = {}
         self.unavailable = ""
 
@@ -140,12 +141,13 @@ class CellMirror:
 
     def _kept(self, name: str, make: Callable[[], Kept], options: object = None) -> Kept:
         """Return what `make` made since the last change, with the same options."""
-        state = self.index, self.loading, options
-        before, known = self._made.get(name, (None, None))
-        if before != state:
-            known = make()
-            self._made[name] = state, known
-        return cast("Kept", known)
+        with self._making:  # the reader makes some without the lock of the mirror
+            state = self.index, self.loading, options
+            before, known = self._made.get(name, (None, None))
+            if before != state:
+                known = make()
+                self._made[name] = state, known
+            return cast("Kept", known)
 
     # Jobs
 
@@ -293,9 +295,8 @@ class CellMirror:
 
     def _contested(self) -> Document:
         """Return since when conflicts and evictions are known, and which versions are missing."""
-        first = self.held.ring.first
         missing = [each.as_json() for each in self.held.ring.missing]
-        return {"cell": self.held.name, "first_version": first, "gaps": missing}
+        return {"cell": self.held.name, "first_version": self._reader.contests.first, "gaps": missing}
 
     def pool_flow(self) -> Document:
         """Return the evictions between pools."""

@@ -61,6 +61,8 @@ class Contests(Listener):
     def __init__(self, width: int, pool_of: Callable[[str], str]) -> None:
         """Begin, in a cell of `width` resources."""
         self._width, self._pool_of = width, pool_of
+        self.first = 0
+        """The first version that was added; what was before is not known."""
         self._versions, self._changes = array("q"), array("i")
         """By machine: the version of the last change, 0 for none, and the number of its author and word."""
         self._names = Codes()

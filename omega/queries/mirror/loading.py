@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.queries.mirror.held_cell import HeldCell
 
-MACHINES_AT_ONCE, JOBS_AT_ONCE, ENTRIES_AT_ONCE = 5_000, 1_000, 100
-"""What is read in one part."""
+MACHINES_AT_ONCE, JOBS_AT_ONCE, ENTRIES_AT_ONCE = 5_000, 500, 100
+"""What is read in one part, and put into the mirror while pages wait for its lock: some 10 ms."""
+PARTS_AT_ONCE = 10
+"""Parts of a round, some 0.5 s."""
 
 
 class Reading(Protocol):
@@ -84,12 +86,15 @@ class Loading:
         return snapshot.attributes.wanting(snapshot.rows[2])
 
     def step(self) -> None:
-        """Read the next part of each."""
-        self._describe()
-        self._count()
-        self._load_log()
-        if self._found is not None:
-            self._load_jobs(self._found)
+        """Read the next parts of each."""
+        for _ in range(PARTS_AT_ONCE):
+            self._describe()
+            self._count()
+            self._load_log()
+            if self._found is not None:
+                self._load_jobs(self._found)
+            if self.done:
+                return
 
     def _describe(self) -> None:
         wanting = self._undescribed()[:MACHINES_AT_ONCE]

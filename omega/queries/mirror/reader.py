@@ -89,6 +89,8 @@ class Reader:
         if self._whole:
             self._read_named()
             self._retire()
+            if not self.loading.done:
+                self._changed |= {"cell", "jobs", "machines"}
             self.loading.step()
             if self.loading.described:
                 self.reasons.renew(cell, self.lock, changed=bool(self._changed))
@@ -154,6 +156,7 @@ class Reader:
             if self.at >= 0 and since > self.at:
                 ring.miss(Missing("gap", self.at + 1, since))
             ring.add(entries)
+            self.contests.first = self.contests.first or since + 1
             self.held.log_first = first
             named = self._named if whole else Named()  # all is read after the first round, and after a gap
             readable = named.add(entries, self.contests) and len(entries) == newest - since

@@ -12,7 +12,7 @@ from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import CommitRequest, LogEntry, Membership
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries import jobs, pool_shares
-from omega.queries.mirror import CellMirror, Index, JobFilter, event_ring
+from omega.queries.mirror import CellMirror, Index, JobFilter, event_ring, loading
 from omega.queries.mirror.counted import Counted
 from omega.queries.mirror.event_ring import EventRing
 from omega.queries.mirror.job_pages import SORTS
@@ -264,6 +264,25 @@ def test_changes_of_figures_raise_the_beat(cell: MemoryCell, scheduler: Membersh
     assert mirror.topic_index("schedulers").passes(before)
     assert not mirror.topic_index("jobs").passes(before)
     assert mirror.has(before)
+
+
+def test_a_part_of_the_jobs_is_another_state_than_all_of_them(
+    cell: MemoryCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a browser would keep a page of which the reader had read only a part."""
+    monkeypatch.setattr(loading, "JOBS_AT_ONCE", 2)
+    monkeypatch.setattr(loading, "PARTS_AT_ONCE", 1)
+    cell.submit([job(f"j{number}") for number in range(5)], 0, "ada")
+    mirror = mirrored(cell)
+    seen = list[tuple[Index, int, int]]()
+    for number in range(5):
+        done, total = mirror.loading
+        seen.append((mirror.index, done, mirror.jobs()["total"]))
+        assert (done == total) == (mirror.jobs()["total"] == 5)
+        mirror.read(11_000 + number)
+    assert [total for *_, total in seen] == [2, 4, 5, 5, 5]
+    assert seen[0][0] < seen[1][0] < seen[2][0] == seen[3][0]
+    assert names(mirror.jobs()) == [f"j{number}" for number in range(5)]
 
 
 def test_events_are_those_after_an_index_or_before_a_version(cell: MemoryCell) -> None:
