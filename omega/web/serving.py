@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from omega.schedulers.process.signals import leave_signals
 from omega.web.connections import IDLE_SECONDS, MOST_CONNECTIONS, BoundedConnection
 
 LEAVING_SECONDS = 5
@@ -61,8 +62,7 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Take signals to end; uvicorn would send them to the process again when it has ended."""
         ours = threading.current_thread() is threading.main_thread()
-        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if ours else ()
-        before = {each: signal.signal(each, self.handle_exit) for each in kinds}
+        before = {each: signal.signal(each, self.handle_exit) for each in (leave_signals() if ours else ())}
         try:
             yield
         finally:
