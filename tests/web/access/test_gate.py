@@ -149,6 +149,13 @@ async def test_another_origin_is_refused_with_any_credentials(
         assert "access-control-allow-origin" not in answer.headers
 
 
+async def test_two_origins_are_refused() -> None:
+    access = Access(tokens(), Addresses(listed=frozenset({"https://grafana.example"})))
+    for origins in (("https://grafana.example", "http://evil.example"), (URL, "http://evil.example")):
+        sent = headers("operator") | {"Origin": origins[0], "origin": origins[1]}
+        assert (await exchange(probe(access), "POST", "/v1/jobs", sent))[0]["status"] == 403
+
+
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 

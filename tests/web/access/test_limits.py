@@ -161,3 +161,17 @@ async def test_one_stream_that_cannot_be_ended_keeps_no_other_open(monkeypatch: 
     with anyio.move_on_after(0.3):
         await streams.sweep()
     assert len(ended) == 2
+
+
+async def test_a_body_whose_length_is_too_large_is_not_read() -> None:
+    sent = list[Message]()
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    said = headers("operator") | {"Content-Length": str((8 << 20) + 1)}
+    await probe(Access(tokens()))(scope_of("POST", "/v1/jobs", said), receive, send)
+    assert sent[0]["status"] == 413
