@@ -59,8 +59,8 @@ def answer(client: socket.socket, sent: bytes = b"") -> bytes:
     """Return what a connection brings until it ends, or a whole answer with a length."""
     if sent:
         client.sendall(sent)
-    got = b""
-    while part := _received(client):
+    got, limit = b"", time.monotonic() + SECONDS
+    while (part := _received(client)) and time.monotonic() < limit:
         got += part
         head, end, body = got.partition(b"\r\n\r\n")
         if end and b"content-length: " in head.lower():
