@@ -68,7 +68,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    service, mirrors, port = Service("redis://nowhere", "main"), FakeMirrors(), free_port()
+    service, mirrors, port = Service("unix:///nowhere.sock", "main"), FakeMirrors(), free_port()
     service.mirrors = mirrors  # type: ignore[assignment]
     with serve(service, tmp_path, port=port) as (app, _):
         yield Site(app, mirrors, port)

@@ -104,7 +104,7 @@ class FakeMirrors:
 @contextmanager
 def served(folder: Path) -> Iterator[tuple[FastAPI, FakeMirrors, str]]:
     """Serve the fake's cell on a unix socket; yields the application, the mirrors, and the path of the socket."""
-    service, mirrors = Service("redis://nowhere", "main"), FakeMirrors()
+    service, mirrors = Service("unix:///nowhere.sock", "main"), FakeMirrors()
     service.mirrors = mirrors  # type: ignore[assignment]
     with serve(service, folder) as (app, path):
         yield app, mirrors, path

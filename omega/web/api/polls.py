@@ -7,7 +7,8 @@ import anyio
 from fastapi import Depends, Query, Request
 
 from omega.cellstate.durations import parse_duration
-from omega.cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput, StoreError
+from omega.cellstate.transaction import Position
 from omega.queries.mirror.index import Index
 from omega.web.problems import Gone
 from omega.web.service import Service
@@ -18,6 +19,18 @@ WAIT, LONGEST_WAIT_MS = "30s", 300_000
 def missing(mirror: Any, index: Index) -> str:
     """Return why nothing can be said of the changes after an index; empty when it can."""
     return "" if mirror.has(index) else "the store lost this version in a failover, or it is too old to be known"
+
+
+async def as_known(served: Service, cell: str, mirror: Any, index: Index) -> Index:
+    """Return an index from before the mirror began as one that it knows, if the store still has that version."""
+    if mirror.has(index) or not index.tag or index.version > mirror.index.version:
+        return index
+    at = Position(index.version, index.tag)
+    try:
+        standing = await served.read(cell, lambda opened: opened.standing([at]))
+    except StoreError:
+        return index
+    return Index(index.version, mirror.index.tag) if standing.agreed == index.version else index
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +49,14 @@ class Poll:
         if self.index is None:
             return
         mirror, why = await served.mirrors.cell(cell), ""
+        index = await as_known(served, cell, mirror, self.index)
+        if index != self.index:
+            return  # nobody has seen what changed until the mirror began
         wakes = ("jobs",) if topic.startswith("job:") else (topic,)
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_when_gone, self.request, group.cancel_scope)
             with anyio.move_on_after(self.seconds):
-                while not (why := missing(mirror, self.index)) and not _passed(mirror, topic, self.index):
+                while not (why := missing(mirror, index)) and not _passed(mirror, topic, index):
                     await served.mirrors.changed(cell, mirror.index, self.seconds, topics=wakes)
                     mirror = await served.mirrors.cell(cell)
             group.cancel_scope.cancel()

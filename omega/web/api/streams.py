@@ -14,7 +14,7 @@ from omega.queries.events import KINDS, current_kind
 from omega.queries.mirror.index import Index
 from omega.web.access.visitors import Reader
 from omega.web.api.parameters import CellName
-from omega.web.api.polls import missing
+from omega.web.api.polls import as_known, missing
 from omega.web.service import Served
 from omega.web.sse import ALIVE, ALIVE_SECONDS, Ended, EventStream, event
 
@@ -95,4 +95,5 @@ async def stream_events(
         raise BadInput(f"kind {unknown[0]!r}: there is none; kinds are {', '.join(sorted(KINDS))}")
     mirror = await served.mirrors.cell(cell)
     job_id = None if job is None else _job_id(mirror, job)
-    return EventStream(_events(served, cell, given or mirror.index, kinds, job_id), request)
+    at = mirror.index if given is None else await as_known(served, cell, mirror, given)
+    return EventStream(_events(served, cell, at, kinds, job_id), request)
