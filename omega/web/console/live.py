@@ -67,6 +67,7 @@ class Pace:
     seconds: float = FASTEST
     _spent: deque[tuple[float, float]] = field(default_factory=deque)
     """Of each update: when, and its processor time multiplied by the pace that its browser had."""
+    _sum: float = 0.0
 
     def spent(self, now: float, cost: float) -> None:
         """Count an update that took `cost` seconds of processor time, and set the pace.
@@ -76,11 +77,11 @@ class Pace:
         that share.
         """
         self._spent.append((now, cost * self.seconds))
+        self._sum += cost * self.seconds
         window = max(WINDOW_SECONDS, 2 * self.seconds)
         while now - self._spent[0][0] > window:
-            self._spent.popleft()
-        of_all = sum(each for _, each in self._spent) / window
-        self.seconds = min(SLOWEST, max(FASTEST, of_all / SHARE))
+            self._sum -= self._spent.popleft()[1]
+        self.seconds = min(SLOWEST, max(FASTEST, self._sum / window / SHARE))
 
 
 @dataclass(slots=True)
@@ -173,10 +174,8 @@ def _encoded(document: Any) -> bytes:
 # The stream
 
 
-async def _readings(served: Served, cell: str) -> AsyncGenerator[bytes]:
+async def _readings(served: Served, cell: str, at: Index, stood: tuple[bool, bool]) -> AsyncGenerator[bytes]:
     """Yield a message for each reading that changed something: its index, its time, and the topics that changed."""
-    mirror = await served.mirrors.cell(cell)
-    at, stood = mirror.index, _standing(mirror)
     while True:
         await served.mirrors.changed(cell, at, STANDING_SECONDS, topics=TOPICS)
         mirror = await served.mirrors.cell(cell)
@@ -208,5 +207,5 @@ def _message(index: str, at_ms: int, topics: frozenset[str]) -> bytes:
 @router.get("/cells/{cell}/live")
 async def live(request: Request, served: Served, cell: str, _: Reader) -> EventStream:
     """Stream which topics of a cell changed, for the pages of one browser."""
-    await served.mirrors.cell(cell)  # Refused when there is none, before the stream begins
-    return EventStream(_readings(served, cell), request)
+    mirror = await served.mirrors.cell(cell)  # Refused when there is none, before the stream begins
+    return EventStream(_readings(served, cell, mirror.index, _standing(mirror)), request)
