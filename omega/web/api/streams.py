@@ -76,7 +76,7 @@ async def _events(
             yield f"id: {at}\n".encode() + ALIVE
 
 
-@router.get("/events", response_class=EventStream, responses={200: {"content": {"text/event-stream": {}}}})
+@router.get("/events", response_class=EventStream, status_code=200)
 async def stream_events(
     request: Request,
     served: Served,
