@@ -81,7 +81,8 @@ def test_a_large_group_is_cut_into_blocks() -> None:
 
 def test_more_squares_or_letters_continue_on_the_next_page() -> None:
     columns = _columns([0.5] * 25_000, [f"rack-{i // 5}" for i in range(25_000)])
-    first, pages, squares = 0, 0, 0
+    first: int | None = 0
+    pages = squares = 0
     while first is not None:
         shown = heat.heat_map(columns, "", "rack", first)
         assert 0 < shown.squares <= heat.MOST_SQUARES
