@@ -12,6 +12,7 @@ from omega.cellstate.digest.history import winner_of
 from omega.cellstate.errors import OmegaError
 from omega.client.client import Client
 from omega.queries import job_texts
+from omega.queries.failures import Failure
 from omega.queries.pool_standing import PoolsRead, sentences, share_sentences
 from omega.queries.shortfalls import remedy_text
 from omega.queries.task_results import STATES
@@ -153,10 +154,11 @@ def _jobs(mirror: Any, jobs: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _why(why: Mapping[str, Any]) -> dict[str, Any]:
-    pool, share = why.get("pool"), why.get("fair_share")
+    pool, share, failure = why.get("pool"), why.get("fair_share"), why["failure"]
     return {
         **why,
         "meaning": MEANING.get(why["reason"], ""),
+        "failure_text": Failure(**failure).text if failure else "",
         "remedies": [remedy_text(each) for each in why["fits_after"]],
         "pool_lines": list(sentences(pool)) if pool else [],
         "share_lines": list(share_sentences(share)) if share else [],

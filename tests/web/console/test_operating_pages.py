@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from omega.web.service import Service
-from tests.browser.demo_cell import MARKUP, DemoCell, fill
+from tests.browser.demo_cell import JOBS, MARKUP, DemoCell, fill
 from tests.web.console.pages import Pages, Tags, words
 from tests.web.visiting import visit
 
@@ -56,6 +56,26 @@ async def test_the_why_of_a_job_is_explained_on_demand(pages: Pages) -> None:
     text = words(await pages.page("jobs/starved?why=1"))
     assert "Would fit after: 10 more machines like node-00000 (cpu 16, memory 64Gi)" in text
     assert "pool reports: holds cpu 152 of its fair share" in text
+
+
+@pytest.mark.parametrize("job", [fields["name"] for _, fields in JOBS])
+async def test_every_job_has_its_pages(pages: Pages, job: str) -> None:
+    for path in (f"jobs/{job}?why=1&machine=node-00007&rows=x&state=nothing", f"jobs/{job}/file", f"jobs/{job}/logs"):
+        await pages.page(path)
+    for action in ("stop", "hold", "release", "rerun", "nothing", "update"):
+        assert (await pages.get(f"jobs/{job}/change?action={action}")).status_code in (200, 303, 409)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["action=resize&count=", "action=resize&count=9999999999999999999", "action=resize&count=5&group=none",
+     "action=weight&weight=nan", "action=revert&to=7", "action=rerun&tasks=x"],
+)  # fmt: skip
+async def test_bad_values_are_refused_beside_the_form(pages: Pages, query: str) -> None:
+    answer = await pages.get(f"jobs/crawl/change?{query}")
+    assert answer.status_code in (200, 409)
+    fields = dict(pair.split("=") for pair in query.split("&")) | {"check": "0", "force": "1"}
+    assert (await pages.post("jobs/crawl/change", fields)).status_code == 409
 
 
 async def test_a_name_leads_to_the_job(pages: Pages, demo: DemoCell) -> None:

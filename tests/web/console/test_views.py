@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate.errors import BadInput, Refused
-from omega.web.console import job_view, plan, pool_changes, schedulers
+from omega.web.console import job, job_view, plan, pool_changes, schedulers
 from omega.web.console.timelines import Mark, PoolAmounts, Scale, Span, flow, pool_bars, pool_scale, timeline
 
 EVIL = '</title><script>x</script>"'
@@ -202,3 +202,11 @@ def test_the_form_has_a_pool_and_its_siblings() -> None:
     assert [row["name"] for row in pool_changes.rows(POOLS, "b", ["cpu"], {})] == ["b"]
     with pytest.raises(Refused, match="'z': is not configured"):
         pool_changes.siblings(POOLS, "z")
+
+
+def test_an_explanation_has_the_error_of_a_scheduler_as_a_sentence() -> None:
+    failure = {"by": "batch/0", "error": "ValueError: x", "here": True}
+    shown = job._why({"reason": "FAILING", "failure": failure, "fits_after": []})
+    assert shown["failure_text"] == "scheduler batch/0 fails: ValueError: x"
+    assert shown["meaning"] == "its scheduler fails: a policy raises an error"
+    assert (shown["pool_lines"], shown["share_lines"]) == ([], [])
