@@ -29,7 +29,9 @@ def working_copy(cell: "Queries", *, empty: bool = False) -> "Snapshot":
 
 
 _LATEST: "WeakKeyDictionary[Queries, Snapshot]" = WeakKeyDictionary()
-"""The working copies of `latest`: 70 bytes per machine for each connection."""
+"""The working copies of `latest`: 70 bytes per machine, and residents of 4,096 machines, for each connection."""
+MOST_COPIES = 2
+"""Working copies that are kept: a process with many connections explains jobs by a few of them at a time."""
 
 
 def latest(cell: "Queries") -> "Snapshot":
@@ -46,11 +48,13 @@ def latest(cell: "Queries") -> "Snapshot":
             kept.forget_freed()
             kept.pools = cell.pools()
         except StaleSnapshot:
-            del _LATEST[cell]
+            _LATEST.pop(cell, None)
         else:
             return kept
-    _LATEST[cell] = working_copy(cell)
-    return _LATEST[cell]
+    made = _LATEST[cell] = working_copy(cell)
+    for other in list(_LATEST.keys())[:-MOST_COPIES]:
+        _LATEST.pop(other, None)
+    return made
 
 
 def look_up(cell: "Queries", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
