@@ -298,7 +298,8 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     from omega.pools.effects import warnings
 
     pools, epoch = cell.pools(), cell.epoch()
-    before, after = (_now(cell, each, epoch)[0] for each in (pools, wanted))
+    current = _read(cell)
+    before, after = (_now(cell, each, epoch, current)[0] for each in (pools, wanted))
     resources, rows = cell.dimensions.names, []
     depths = {name: depth for depth, name in order(wanted, after.pools)}
     gone = {name: depth for depth, name in order(pools, before.pools) if name not in depths}
