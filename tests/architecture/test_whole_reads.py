@@ -33,7 +33,7 @@ READS = {
     ("omega/pools/leaving.py", "after_pools", "machines"): "an operator divides the machines anew: formulas name them",
     ("omega/queries/evictions.py", "evictions_for", "working_copy"): FREE,
     ("omega/queries/explanations.py", "explain_machine", "working_copy"): FREE,
-    ("omega/queries/explanations.py", "of", "working_copy"): FREE,
+    ("omega/queries/explanations.py", "of", "latest"): FREE,
     ("omega/queries/job_warnings.py", "empty", "working_copy"): "constraints name attributes of machines",
     ("omega/queries/jobs.py", "names_and_ids", "job_page"): "a page by the index",
     ("omega/queries/machine_room.py", "machine_room", "latest"): FREE,
