@@ -26,7 +26,7 @@ class JobDemand(NamedTuple):
     `commands`: its tasks run commands. `spec`: its fields that the store does not read.
     `optional`: positions of the groups that a gang does not have to cover. `most`: the amounts that it could hold at
     once if nothing else ran, where that is less than its demand. `gang`: its tasks run all together; `least`: at least
-    so many of them do (0: any number). `count`: the number of equal jobs that it stands for, this one included.
+    so many of them do (0: any number). `alike`: the number of equal jobs that it stands for, this one included.
     """
 
     id: str
@@ -40,7 +40,7 @@ class JobDemand(NamedTuple):
     optional: tuple[int, ...] = ()
     most: Resources = ()
     least: int = 0
-    count: int = 1
+    alike: int = 1
 
     @property
     def weight(self) -> float:

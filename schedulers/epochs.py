@@ -38,13 +38,13 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
         key: object = job.id if alone else (name, job.lane.precedence, job.waits, job.groups, job.most, job.weight)
         known = below.get(key)
         if known is not None:
-            known.jobs.extend([job.id] * job.count)
+            known.jobs.extend([job.id] * job.alike)
             continue
         demand, usage, pending = _amounts(job)
         least = min(1.0, job.least / max(1, pending + sum(placed for _, _, placed in job.groups))) if job.least else 0.0
         start = -job.lane.precedence * PRECEDENCE_SPAN + job.order
         below[key] = Leaf(
-            name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id] * job.count, most=job.most,
+            name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id] * job.alike, most=job.most,
             weight=job.weight, least=least,
         )  # fmt: skip
     return {tree: list(leaves.values()) for tree, leaves in leaves_by_tree.items()}

@@ -58,7 +58,7 @@ class DemandClasses:
 
     def _each(self, demand: JobDemand, rows: list[int], count: int = 1) -> Iterator[JobDemand]:
         table = self._table
-        return (demand._replace(id=table.row_ids[row], order=table.value("order", row), count=count) for row in rows)
+        return (demand._replace(id=table.row_ids[row], order=table.value("order", row), alike=count) for row in rows)
 
 
 def _fifo(pools: "Pools", demand: JobDemand) -> bool:
