@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import httpx
 from fastapi import FastAPI, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omega.web.access.admissions import Access
@@ -44,6 +44,11 @@ def probe(access: Access) -> ASGIApp:
     @app.get("/static/x.css")
     async def style() -> str:
         return "open"
+
+    @app.get("/v1/lax")
+    async def lax(_: Reader) -> Response:
+        sent = {"Content-Security-Policy": "default-src *", "X-Frame-Options": "ALLOW", "Cache-Control": "private"}
+        return Response(b"", headers=sent)
 
     @app.get("/v1/slow")
     async def slow(_: Reader, seconds: float = 0.5) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from omega.web.access.addresses import Addresses, Proxy
 from omega.web.access.admissions import Access
+from omega.web.access.exchange import HEADERS
 from omega.web.access.roles import ROLES
 from tests.web.access.probe import client, exchange, probe
 from tests.web.visiting import HOST, URL, headers, token_of, tokens
@@ -251,6 +252,14 @@ async def test_every_answer_has_the_headers(browser: httpx.AsyncClient) -> None:
         assert answer.headers["x-frame-options"] == "DENY"
         assert "access-control-allow-origin" not in answer.headers
     assert answers[0].headers["cache-control"] == "no-store"
+
+
+async def test_a_route_cannot_loosen_them() -> None:
+    async with client(sent=headers("reader")) as it:
+        answer = await it.get("/v1/lax")
+    for name in ("content-security-policy", "x-frame-options"):
+        assert answer.headers.get_list(name) == [HEADERS[name.encode()].decode()]
+    assert answer.headers["cache-control"] == "private"
 
 
 # Proxies
