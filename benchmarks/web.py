@@ -1,20 +1,20 @@
 """``omega bench web``: what pages and the HTTP API cost: the mirror of a large cell, its documents, its reads.
 
 A cell is filled with machines and jobs. A process of its own mirrors it, so that its memory is that of the mirror. Then
-the cell changes at a fixed rate, with and without the mirror: the difference is what the mirror costs the store.
+the cell changes as much as in half a second, and the mirror reads once: as often as its reader does.
 """
 
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from secrets import randbelow, token_hex
+from statistics import median
 from typing import Any
 
-from benchmarks.computer import computer, middle, now_ms, spread
+from benchmarks.computer import computer, now_ms, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, CAPACITY, Filler, chunks
 from benchmarks.store import Store, StoreSettings
@@ -32,19 +32,20 @@ JOBS_PER_CALL = 500
 RACK = 40
 USERS = 50
 LEASE_MS = 24 * 3_600_000
+PER_SECOND = 2
+"""Readings of a mirror per second, at most."""
 OF_A_CYCLE = 3
 """Versions of a job that the changer submits, places and ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(StoreSettings):
-    """Size of the cell; changes a second, for how many seconds and how often; calls of each document."""
+    """Size of the cell; changes a second; measured readings; calls of each document."""
 
     machines: int = 100_000
     jobs: int = 100_000
     changes: int = 1_000
-    seconds: float = 20.0
-    pairs: int = 3
+    rounds: int = 15
     calls: int = 9
 
 
@@ -58,34 +59,42 @@ def measure(settings: Settings) -> Document:
         with reader(store) as ask:
             loaded = ask("load")
             progress(f"web: mirror of {loaded['resident_mib']} MiB in {loaded['seconds']} s")
-            documents = ask(f"documents {settings.calls}") | ask(f"pages {settings.calls}")
-            before = store.cpu_seconds()
-            quiet = ask(f"follow {settings.seconds}")
-            quiet["store_cores"] = round((store.cpu_seconds() - before) / settings.seconds, 4)
-            pairs = [_pair(store, changer, ask, settings) for _ in range(settings.pairs)]
+            documents = ask(f"documents {settings.calls}")
+            quiet = _readings(store, ask, settings.rounds)
+            busy = _readings(store, ask, settings.rounds, lambda: changer.change(settings.changes // PER_SECOND))
         cell.close()
-        busy = pairs[-1][1] | {"store_cores": middle([pair[0] for pair in pairs])}
-        chosen = settings.values("machines", "jobs", "changes", "seconds", "pairs", "calls")
+        chosen = settings.values("machines", "jobs", "changes", "rounds", "calls")
         return {
-            "load": loaded, **documents, "quiet": quiet, "busy": busy,
-            "store_spread": spread([each[0] for each in pairs], 4),
-            "store": store.describe(), "computer": about, "chosen": chosen,
+            "load": loaded, **documents, "quiet": quiet, "busy": busy, "store": store.describe(), "computer": about,
+            "chosen": chosen,
         }  # fmt: skip
 
 
-def _pair(store: Store, changer: "Changer", ask: "Asker", settings: Settings) -> tuple[float, dict[str, Any]]:
-    """Change the cell without and with the mirror: return cores of the store that the mirror costs, and its figures.
+def _readings(
+    store: Store, ask: "Asker", rounds: int, change: Callable[[], None] = lambda: None
+) -> dict[str, Any]:  # fmt: skip
+    """Let the mirror read once after each call of `change`; return what readings cost it and the store.
 
-    A rate that was not reached with the mirror would make it cheap: what a change costs without it is taken off.
+    Processor time counts, so that other load of the computer does not; cores are those of `PER_SECOND` readings.
     """
-    without = changer.change(store, settings.changes, settings.seconds)
-    ask.send(f"follow {settings.seconds}")
-    beside = changer.change(store, settings.changes, settings.seconds)
-    figures = ask.answer()
-    cost = without["store_cores"] / max(1, without["changes_per_second"])
-    more = round(beside["store_cores"] - cost * beside["changes_per_second"], 4)
-    progress(f"web: {beside['changes_per_second']:.0f} changes/s: the mirror costs the store {more} cores")
-    return more, figures
+    own, server, versions = list[float](), list[float](), 0
+    for _ in range(rounds):
+        change()
+        before = store.cpu_seconds()
+        answer = ask("read")
+        server.append(1_000 * (store.cpu_seconds() - before))
+        own.append(answer["cpu_ms"])
+        versions += answer["versions"]
+    return {
+        "versions_per_reading": versions / rounds,
+        "reading_cpu_ms": round(median(own), 2),
+        "reading_spread": spread(own, 2),
+        "store_cpu_ms": round(median(server), 2),
+        "store_spread": spread(server, 2),
+        "cores": round(PER_SECOND * median(own) / 1_000, 4),
+        "store_cores": round(PER_SECOND * median(server) / 1_000, 4),
+        "resident_mib": answer["resident_mib"],
+    }
 
 
 def fill(cell: StoredCell, machines: int, jobs: int) -> None:
@@ -125,20 +134,10 @@ class Changer:
         self._placement = cell.counters()["placements"]
         self._membership = cell.register_scheduler(f"changing/{randbelow(10**6)}", token_hex(4), LEASE_MS, now_ms())
 
-    def change(self, store: Store, rate: int, seconds: float) -> dict[str, float]:
-        """Make `rate` changes a second; return the rate reached and the cores of the store."""
-        before, began, made = store.cpu_seconds(), time.perf_counter(), 0
-        while (spent := time.perf_counter() - began) < seconds:
-            if made > rate * spent:
-                time.sleep(0.002)
-                continue
+    def change(self, versions: int) -> None:
+        """Make so many versions, or a few more."""
+        for _ in range(-(-versions // OF_A_CYCLE)):
             self._cycle()
-            made += OF_A_CYCLE
-        lasted = time.perf_counter() - began
-        return {
-            "changes_per_second": made / lasted,
-            "store_cores": (store.cpu_seconds() - before) / lasted,
-        }
 
     def _cycle(self) -> None:
         self._number += 1
