@@ -36,7 +36,7 @@ from omega.web.sse import ALIVE, EventStream, event
 TOPICS = frozenset(("cell", "jobs", "machines", "schedulers", "pools", "events"))
 STORE = "store"
 """The topic of whether the store answers; the part of this name is on every page."""
-SHARE = 0.25
+SHARE = 0.2
 """Processor time for the updates of all pages, as a fraction of one core, that the pace aims at."""
 FASTEST, SLOWEST = 1.0, 30.0
 """Seconds between the updates of a page."""
