@@ -131,6 +131,7 @@ def test_another_cell_of_the_name_has_nothing_of_the_one_before(
     mirror.read(3_000)
     same(other, mirror, 4_000)
     assert (ids(mirror), mirror.unavailable, mirror.has(before)) == (["other"], "", False)
+    other.close()
 
 
 def test_records_that_cannot_be_read_are_left_out_as_in_lists(cell: RedisCell, store_url: str) -> None:
@@ -213,12 +214,13 @@ async def test_readers_wait_for_a_store_that_is_away(store_url: str) -> None:
     assert await mirrors.changed("c", before, 30, ["jobs"])
     assert mirror.job_row("a") is not None
     assert await mirrors.changed("c", Index(1, "of-no-reading"), 30)
+    made.close()
     server.kill()
     await wait_until(lambda: bool(mirror.unavailable))
     assert mirror.job_row("a") is not None
     assert await mirrors.cell("c") is mirror
     server.start()
-    RedisCell.create(connect(url), "c", url=url)
+    RedisCell.create(connect(url), "c", url=url).close()
     await wait_until(lambda: not mirror.unavailable)
     assert mirror.job_row("a") is None
     await mirrors.close()
