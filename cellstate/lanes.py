@@ -39,8 +39,7 @@ class Lane(NamedTuple):
 
     def __str__(self) -> str:
         """Return the name under which the store keeps it."""
-        said = "" if self.expected is None else self.expected
-        return f"{self.kind} {self.precedence} {quote(self.pool, safe='')},{quote(self.user, safe='')},{said}"
+        return _name_of(*self)
 
     @classmethod
     def named(cls, name: str) -> "Lane":
@@ -48,6 +47,13 @@ class Lane(NamedTuple):
         kind, precedence, whose = name.split(" ")
         pool, user, expected = whose.split(",")
         return cls(kind, int(precedence), unquote(pool), unquote(user), int(expected) if expected else None)
+
+
+@lru_cache(maxsize=4096)
+def _name_of(kind: str, precedence: int, *whose: Any) -> str:
+    pool, user, expected = whose
+    said = "" if expected is None else expected
+    return f"{kind} {precedence} {quote(pool, safe='')},{quote(user, safe='')},{said}"
 
 
 @lru_cache(maxsize=1024)

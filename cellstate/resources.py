@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 
 from omega.cellstate.errors import BadInput
 
@@ -75,6 +76,14 @@ def parse_amount(name: str, amount: str | float) -> int:
     ``user_slots`` also ``unbounded``.
     Raises BadInput when it is no amount, negative, or above 10^14 - 1.
     """
+    try:
+        return _parsed(name, amount)
+    except TypeError:  # a list, or another value that is no key
+        return _parsed(name, str(amount))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _parsed(name: str, amount: str | float) -> int:
     text = str(amount).strip()
     if name == SLOTS and text == UNBOUNDED_WORD:
         return UNBOUNDED

@@ -105,9 +105,10 @@ def prepared(
     known, found = fields or KindFields(cell), []
     owner, source = ("", STATED) if user is None else user_of(cell, user)
     for spec in specs:
-        changed = admitted(_owned(spec, owner, source))
-        # An admission may change a stated user, or remove it; it may not claim that somebody vouches for one.
-        changed = _owned(changed, "" if source == STATED else owner, source)
+        mine = _owned(spec, owner, source)
+        changed = admitted(mine)
+        if changed is not mine:  # an admission may change a stated user, or remove it; it may vouch for nobody
+            changed = _owned(changed, "" if source == STATED else owner, source)
         found.append(with_values(changed, known.of(changed.kind)))
     return found
 

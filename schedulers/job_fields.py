@@ -258,6 +258,8 @@ def read_values(known: Sequence[JobField] | None, given: Any, kind: str) -> dict
 def with_values(spec: JobSpec, known: Sequence[JobField] | None) -> JobSpec:
     """Return a job with its values as policies get them. Raises BadInput with the job's name."""
     given = spec.spec.get(POLICY, {})
+    if not given and not known:
+        return spec
     try:
         values = read_values(known, given, spec.kind)
     except BadField as error:

@@ -132,14 +132,22 @@ def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
     """Return the record and the opaque spec of a job for submit.lua, which fills in the numbers."""
     waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
     whole = opaque(spec.spec, spec.groups)
-    fields = _BLANK | {
-        "commands": runs_commands(whole), "links": ("<*" if held else "") + waits, "gang": int(spec.gang),
-        "gang_min": spec.gang_min,
-        "bucket": f"{bucket_of(spec.id):02x}", "precedence": spec.precedence, "kind": spec.kind,
-        "name": stored_name(spec.id, spec.name),
-        "groups": [_new_group(group, group.count) for group in spec.groups],
-    }  # fmt: skip
-    return encode(fields), pack(whole)
+    most = max(max(group.duration_ms, *group.need) for group in spec.groups)
+    form = schema.form_of(max(group.count for group in spec.groups), most)
+    links, commands = ("<*" if held else "") + waits, runs_commands(whole)
+    changing = _CHANGING.write(_BLANK | {"size": len(spec.groups), "links": links, "commands": commands})
+    fixed = _FIXED.write(_BLANK | {
+        "gang": int(spec.gang), "gang_min": spec.gang_min, "bucket": f"{bucket_of(spec.id):02x}".encode(),
+        "precedence": spec.precedence, "kind": spec.kind, "name": stored_name(spec.id, spec.name),
+    })  # fmt: skip
+    parts = ((tuple(g.need), g.count, g.duration_ms, g.optional, g.budget, g.once, g.copies) for g in spec.groups)
+    groups = b"".join(_new_group_record(form, *each) for each in parts)
+    return bytes([form]) + changing + fixed + groups, pack(whole)
+
+
+@lru_cache(maxsize=4096)
+def _new_group_record(form: int, need: tuple[int, ...], count: int, duration: int, *rest: Any) -> bytes:
+    return encode_group(_new_group(TaskGroup(need, count, duration, {}, *rest), count), form)
 
 
 def stored_name(job_id: str, name: str) -> str:

@@ -160,7 +160,7 @@ class Wait(Strict):
 class Health(Strict):
     """When a new task of an update counts as healthy: it stays up, and is ready: a command beside it exits with 0."""
 
-    command: list[str] = []
+    command: list[str] = Field(default_factory=list)
     grace: Duration = 0
     healthy_after: Duration = HEALTHY_AFTER_MS
 
@@ -242,13 +242,13 @@ class Tasks(Strict):
 
     name: str = ""
     count: int = Field(1, ge=1, le=MOST_TASKS)
-    resources: dict[str, Amount] = {}
-    command: list[str] = []
+    resources: dict[str, Amount] = Field(default_factory=dict)
+    command: list[str] = Field(default_factory=list)
     runner: Runner | None = None
     image: Image = ""
     duration: Duration = 0
-    constraints: list[Constraint] = []
-    spread: list[Domain] = []
+    constraints: list[Constraint] = Field(default_factory=list)
+    spread: list[Domain] = Field(default_factory=list)
     different_machines: bool = False
     near: Near = None
     apart_from: Apart = None
@@ -317,15 +317,15 @@ class JobForm(Strict):
     tasks: list[Tasks] = Field(min_length=1)
     user: str | None = None
     expected_duration: Duration | None = None
-    environment: dict[Variable, str] = {}
+    environment: dict[Variable, str] = Field(default_factory=dict)
     directory: Annotated[str, AfterValidator(_absolute)] | None = None
-    after: Annotated[list[Wait], BeforeValidator(_waits)] = []
+    after: Annotated[list[Wait], BeforeValidator(_waits)] = Field(default_factory=list)
     update: Update | None = None
     simulate: bool = False
     on_abandon: Literal["stop", "keep"] = "stop"
     requeue: Literal["always", "never"] = "always"
-    policy: dict[str, Any] = {}
-    annotations: dict[str, str] = {}
+    policy: dict[str, Any] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
     speculation: Annotated[Copied | None, BeforeValidator(read_copied), AfterValidator(may_be_copied)] = None
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:

@@ -6,6 +6,7 @@ they are stored in `JobSpec.spec`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -31,6 +32,7 @@ Where = Callable[[str], str]
 FieldsOf = Callable[[str], Sequence[JobField] | None]
 """Return the fields that the policies of a kind declare; None when nobody knows them."""
 
+MAPREDUCE = "mapreduce"
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
 _WANTED = {
     "string_type": "text; put it in quotes",
@@ -48,11 +50,15 @@ _WANTED = {
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job file's name, for messages, its text, and whether that is JSON (None: if the name ends in ``.json``)."""
+    """A job file's name, for messages, its text, and whether that is JSON (None: if the name ends in ``.json``).
+
+    A `remote` one is from another computer: it may not have jobs that name files of their submitter's computer.
+    """
 
     name: str
     text: str
     is_json: bool | None = None
+    remote: bool = False
 
 
 def _nowhere(name: str) -> str:
@@ -88,6 +94,9 @@ def load(
             raise BadInput(f"{file.name}: no job in it; write at least name and tasks")
         for i, entry in enumerate(entries):
             here: Path = (i,) if isinstance(document.value, list) else ()
+            if file.remote and isinstance(entry, dict) and entry.get("kind") == MAPREDUCE:
+                what = "names files of the computer where it is submitted; use omega job submit there"
+                raise BadInput(f"{document.where((*here, 'kind'))}: kind: a {MAPREDUCE} job {what}")
             job = _entry(document, here, entry)
             if fields_of is not None:
                 job.policy = _policy(document, here, job, fields_of(job.kind))
@@ -116,7 +125,7 @@ def _entry(document: Document, here: Path, entry: Any) -> JobForm:
         raise BadInput(f"{document.where(here)}: {shown(entry)} is not a job; write fields such as name and tasks")
     for path, problem in () if document.printable or all_printable(entry) else problems(entry):
         raise BadInput(f"{document.where((*here, *path))}: {cleaned(_field((*here, *path)))}: {problem}")
-    kind = MapReduceForm if entry.get("kind") == "mapreduce" else JobForm
+    kind = MapReduceForm if entry.get("kind") == MAPREDUCE else JobForm
     try:
         return kind.model_validate(entry)
     except ValidationError as error:
@@ -162,6 +171,8 @@ def _spec(
 
 
 def _need(document: Document, here: Path, tasks: Tasks, dimensions: Dimensions) -> Resources:
+    with suppress(BadInput):  # which says no place
+        return dimensions.parse_need(tasks.resources)
     for name, amount in tasks.resources.items():
         try:
             dimensions.parse({name: amount})

@@ -91,13 +91,22 @@ class _Warnings:
         lines: list[_Warning] = []
         kinds = self.cell.limited_kinds()
         gangs: dict[Hashable, int] = {}
+        known: dict[Hashable, list[_Warning]] = {}
         for spec in self.specs:
-            unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, kinds.get(spec.kind))]
-            lines += [*self._precedence(spec, kinds.get(spec.kind)), *unplaceable, *self._simulated(spec)]
-            lines += [*self._relations(spec), *self._locality(spec)]
-            if spec.gang and not unplaceable:
-                lines += self._gang(spec, gangs)
+            if (shape := _plain_shape(spec)) is None:
+                lines += self._of(spec, kinds.get(spec.kind), gangs)
+            elif shape not in known:
+                known[shape] = self._of(spec, kinds.get(spec.kind), gangs)
+                lines += known[shape]
+            else:
+                lines += [warned._replace(job=spec.name) for warned in known[shape]]
         return lines
+
+    def _of(self, spec: "JobSpec", use: "KindUse | None", gangs: dict[Hashable, int]) -> list[_Warning]:
+        unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, use)]
+        lines = [*self._precedence(spec, use), *unplaceable, *self._simulated(spec)]
+        lines += [*self._relations(spec), *self._locality(spec)]
+        return lines + ([*self._gang(spec, gangs)] if spec.gang and not unplaceable else [])
 
     def _work(self, spec: "JobSpec") -> "Work":
         """Return a job as a scheduler would hold it; several checks in a row need the same."""
@@ -235,6 +244,20 @@ class _Warnings:
             at_least = "at least " if spec.gang_min else ""
             most = f"an empty cell holds {fits:,} of them at once"
             yield _Warning(spec.name, f"a gang of {at_least}{count(least, 'task')}; {most}; it stays pending")
+
+
+def _plain_shape(spec: "JobSpec") -> Hashable | None:
+    """Return what the warnings of a job without demands depend on beside its name; None for another one."""
+    from omega.schedulers.constraints.demands import FIELDS
+
+    asks = {"locality", *FIELDS}
+    if "mapreduce" in spec.spec or any(not asks.isdisjoint(group.spec) for group in spec.groups):
+        return None
+    groups = tuple(
+        (group.need, group.count, group.spec.get("name"), bool(group.spec.get("command"))) for group in spec.groups
+    )
+    own = tuple(spec.spec.get(name) for name in ("pool", "user", "simulate"))
+    return spec.kind, spec.precedence, spec.gang, spec.gang_min, own, groups
 
 
 def _relations_of(work: "Work") -> Iterator[tuple[int, str, "Relation"]]:

@@ -30,6 +30,7 @@ ROUTERS = (
     "omega.web.api.pools",
     "omega.web.api.cells",
     "omega.web.api.streams",
+    "omega.web.api.metrics",
     "omega.web.console.live",
     "omega.web.console.cells",
     "omega.web.console.jobs",

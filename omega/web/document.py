@@ -2,9 +2,18 @@
 
 from typing import Any
 
+from pydantic.json_schema import models_json_schema
+
+from omega.jobfile.form import JobForm
+from omega.pools.file import FileFields
 from omega.web.problems import MEDIA_TYPE
 
-DESCRIPTION = "Cells of a store: jobs, machines, pools, schedulers and events. How to serve them: docs/serve.md."
+DESCRIPTION = """Cells of a store: jobs, machines, pools, schedulers and events. How to serve them: docs/serve.md; indexes, \
+long polls, If-Match and pages: docs/http.md. The body of an answer is the document of the command that each operation \
+names, as it prints it with --json."""
+ROOTS = ("/v1", "/metrics")
+"""Beginnings of the paths that are described: pages of the console are not."""
+DOCUMENT = {"type": "object", "description": "The document of the command"}
 PROBLEM = {
     "type": "object",
     "description": "An error as a problem document (RFC 9457)",
@@ -27,14 +36,28 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
     schemas = components.setdefault("schemas", {})
     for name in _FROM_FASTAPI:
         schemas.pop(name, None)
-    schemas["Problem"] = PROBLEM
+    schemas |= _bodies() | {"Problem": PROBLEM, "Document": DOCUMENT}
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     components["responses"] = {"Problem": {"description": "An error", "content": content}}
     components["securitySchemes"] = {"token": TOKEN}
     document["security"] = [{"token": []}]
+    document["paths"] = {path: each for path, each in document["paths"].items() if path.startswith(ROOTS)}
     for operations in document["paths"].values():
         for operation in operations.values():
             answers = operation["responses"]
             answers.pop("422", None)
+            for answer in answers.values():
+                media = answer.get("content", {})
+                if media.get("application/json") == {"schema": {}}:
+                    media["application/json"] = {"schema": {"$ref": "#/components/schemas/Document"}}
             answers |= {status: {"$ref": "#/components/responses/Problem"} for status in ("4XX", "5XX")}
     return document
+
+
+def _bodies() -> dict[str, Any]:
+    """Return the fields of job files and of files of pools, which routes read as JSON or YAML."""
+    _, found = models_json_schema(
+        [(JobForm, "validation"), (FileFields, "validation")], ref_template="#/components/schemas/{model}"
+    )
+    fields: dict[str, Any] = found["$defs"]
+    return fields

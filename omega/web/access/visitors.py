@@ -9,7 +9,7 @@ from fastapi.security import HTTPBearer
 
 from omega.web.access.roles import Role, Visitor
 
-__all__ = ["Admission", "Operator", "Reader", "Submitter", "Visitor", "admission"]
+__all__ = ["Admission", "Operator", "Reader", "Submitter", "Visitor", "admission", "required"]
 
 
 @dataclass(slots=True)
@@ -43,16 +43,21 @@ def admission(request: Request) -> Admission:
     return found
 
 
+def required(request: Request, role: Role) -> Visitor:
+    """Return the visitor whom the gate admitted, when their role suffices. Raises HTTPException."""
+    found = admission(request).visitor
+    if not found.may(role):
+        what = f"{request.method} {request.url.path}"
+        raise HTTPException(403, f"{what}: needs the role {role}, and {found.user} has the role {found.role}")
+    return found
+
+
 def _requiring(role: Role) -> Callable[..., Awaitable[Visitor]]:
     async def visitor(
         request: Request, _: Annotated[object, Security(HTTPBearer(auto_error=False, scheme_name="token"))]
     ) -> Visitor:
         """Return the visitor whom the gate admitted, when their role suffices."""
-        found = admission(request).visitor
-        if not found.may(role):
-            what = f"{request.method} {request.url.path}"
-            raise HTTPException(403, f"{what}: needs the role {role}, and {found.user} has the role {found.role}")
-        return found
+        return required(request, role)
 
     visitor.role = role  # type: ignore[attr-defined] # for the test that every route declares one
     return visitor

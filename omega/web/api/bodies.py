@@ -42,7 +42,7 @@ async def text_of(request: Request) -> tuple[str, bool]:
 async def job_file(request: Request) -> JobFile:
     """Return the body of a request as a job file."""
     text, is_json = await text_of(request)
-    return JobFile(NAME, text, is_json=is_json)
+    return JobFile(NAME, text, is_json=is_json, remote=True)
 
 
 async def document(request: Request, content: str) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from omega.cellstate.errors import BadInput
 from omega.client.client import Client
 from omega.web.access.visitors import Submitter
 from omega.web.api import bodies
@@ -16,6 +17,7 @@ from omega.web.service import Served
 
 router = APIRouter(prefix="/v1/jobs", tags=["changes of jobs"])
 Force = Annotated[bool, Query(description="Also change a job of another user")]
+DryRun = Annotated[bool, Query(description="Return what the change would do, and change nothing")]
 MOST_JOBS = 1_000
 MOST_COUNT = 10_000_000
 CALLS = {"stop": Client.stop, "hold": Client.hold, "release": Client.release}
@@ -80,7 +82,7 @@ def _together(word: str) -> None:
 
     for path, route, what in (("/{job}", one, "a job"), ("", several, "jobs")):
         router.add_api_route(
-            f"{path}/{word}", route, methods=["POST"], name=f"{word} {what}",
+            f"{path}/{word}", route, methods=["POST"], name=f"{word}_{what.removeprefix('a ')}",
             description=f"{word.capitalize()} {what} (omega job {word})",
         )  # fmt: skip
 
@@ -92,9 +94,12 @@ for _word in CALLS:
 @router.post("/{job}/resize")
 async def resize(
     request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName, check: Check, size: Size,
-    *, force: Force = False,
+    *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Change the number of tasks of a task group (omega job resize)."""
+    if dry_run:
+        plan = Client.plan_resize
+        return answer(request, await served.call(cell, visitor.user, plan, job, size.count, group=size.group))
     how = {"group": size.group, "check": check, "force": force}
     return await _change(request, served, Client.resize, cell, visitor.user, job, count=size.count, **how)
 
@@ -115,6 +120,8 @@ async def rerun(
     how: Annotated[Rerun, Body(default_factory=Rerun)], *, force: Force = False,
 ) -> Response:  # fmt: skip
     """Submit the tasks of a job again as a new job (omega job rerun)."""
+    if (how.failed and how.tasks is not None) or (how.group is not None and how.tasks is None):
+        raise BadInput("failed and tasks exclude each other, and group goes with tasks; give one of them")
     document = await served.call(cell, visitor.user, Client.rerun, job, force=force, **how.model_dump())
     return answer(request, document, status=201)
 
@@ -122,9 +129,11 @@ async def rerun(
 @router.post("/{job}/revert")
 async def revert(
     request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName, check: Check,
-    version: Annotated[Version, Body(default_factory=Version)], *, force: Force = False,
+    version: Annotated[Version, Body(default_factory=Version)], *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Update a job to an earlier version (omega job revert)."""
+    if dry_run:
+        return answer(request, await served.call(cell, visitor.user, Client.plan_revert, job, version.to))
     return await _change(
         request, served, Client.revert, cell, visitor.user, job, to=version.to, check=check, force=force
     )
@@ -132,9 +141,12 @@ async def revert(
 
 @router.post("/update", openapi_extra=bodies.described(bodies.JOB))
 async def update(
-    request: Request, visitor: Submitter, served: Served, cell: CellName, check: Check, *, force: Force = False
-) -> Response:
+    request: Request, visitor: Submitter, served: Served, cell: CellName, check: Check, *, force: Force = False,
+    dry_run: DryRun = False,
+) -> Response:  # fmt: skip
     """Replace the tasks of the running job of a job file step by step (omega job update)."""
     file = await bodies.job_file(request)
+    if dry_run:
+        return answer(request, await served.call(cell, visitor.user, Client.plan_update, file))
     document = await served.call(cell, visitor.user, Client.update, file, check=check, force=force)
     return answer(request, document, modified=document["jobs"][0]["modify_index"])

@@ -97,6 +97,21 @@ async def list_tasks(
     return answer(request, document, rows="tasks", fields=fields)
 
 
+@router.get("/{job}/file")
+async def show_file(
+    request: Request,
+    visitor: Reader,
+    served: Served,
+    cell: CellName,
+    job: JobName,
+    *,
+    version: Annotated[int | None, Query(ge=1, le=1 << 53, description="By default the present one")] = None,
+) -> Response:
+    """Return a version of a job as the fields of a job file, and as text in YAML."""
+    document = await served.call(cell, visitor.user, Client.job_file, job, version=version)
+    return answer(request, document, modified=document["modify_index"])
+
+
 @router.get("/{job}/history")
 async def list_versions(request: Request, visitor: Reader, served: Served, cell: CellName, job: JobName) -> Response:
     """List the versions of a job with their differences (omega job history)."""

@@ -56,15 +56,18 @@ Check = Annotated[int | None, Depends(_check)]
 """The modify index that a change requires."""
 
 
-async def _must_be_new(
-    if_none_match: Annotated[str | None, Header(description="* : the jobs must not exist yet")] = None,
-) -> bool:
+def must_be_new(if_none_match: str | None) -> bool:
+    """Return whether ``If-None-Match`` asks that the jobs do not exist yet. Raises BadInput."""
     if if_none_match not in (None, "*"):
-        raise BadInput(f"If-None-Match {if_none_match[:40]!r}: a submission takes * only")
+        raise BadInput(f"If-None-Match {str(if_none_match)[:40]!r}: a submission takes * only")
     return if_none_match == "*"
 
 
-MustBeNew = Annotated[bool, Depends(_must_be_new)]
+def flag(name: str, text: str | None) -> bool:
+    """Return a parameter that is true or false, false without it. Raises BadInput."""
+    if text not in (None, "true", "false", "1", "0"):
+        raise BadInput(f"{name} {str(text)[:40]!r}: is neither true nor false")
+    return text in ("true", "1")
 
 
 def one_of(what: str, words: Collection[str]) -> AfterValidator:

@@ -1,25 +1,24 @@
 """Submission and dry runs: ``POST /v1/jobs`` and ``POST /v1/jobs/plan``."""
 
 from hashlib import blake2b
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from omega.cellstate.errors import BadInput
 from omega.client.client import Client
 from omega.client.together import Submission
-from omega.web.access.visitors import Reader, Submitter
+from omega.web.access.visitors import Reader, required
 from omega.web.api import bodies
 from omega.web.api.answers import answer
-from omega.web.api.parameters import CellName, MustBeNew
-from omega.web.service import Served
+from omega.web.api.parameters import CellName, flag, must_be_new
+from omega.web.service import Served, service
 
 router = APIRouter(prefix="/v1/jobs", tags=["submission"])
 MOST_KEY = 256
 MOST_TOGETHER = 16 << 10
 """Letters of a body that others wait for; a larger one is submitted by itself."""
-Key = Annotated[str | None, Header(max_length=MOST_KEY, description="The same key again submits nothing twice")]
 
 
 class KeyedIds:
@@ -34,24 +33,34 @@ class KeyedIds:
         return blake2b(str(self._number).encode(), key=self._begin, digest_size=8).hexdigest()
 
 
-@router.post("", status_code=201, openapi_extra=bodies.described(bodies.JOBS))
-async def submit(
-    request: Request,
-    visitor: Submitter,
-    served: Served,
-    cell: CellName,
-    new: MustBeNew,
-    *,
-    idempotency_key: Key = None,
-    hold: Annotated[bool, Query(description="Give the jobs no placements until they are released")] = False,
-) -> Response:
+def _parameter(name: str, where: str, *, kind: str, about: str) -> dict[str, Any]:
+    return {"name": name, "in": where, "required": False, "description": about, "schema": {"type": kind}}
+
+
+PARAMETERS = [
+    _parameter("cell", "query", kind="string", about="Cell; default: that of omega serve, else the only one"),
+    _parameter("hold", "query", kind="boolean", about="Give the jobs no placements until they are released"),
+    _parameter("Idempotency-Key", "header", kind="string", about="The same key again submits nothing twice"),
+    _parameter("If-None-Match", "header", kind="string", about="* : the jobs must not exist yet"),
+]
+"""Of a submission, which reads them itself: FastAPI's dependencies would take half of its processor time."""
+
+
+@router.post(
+    "", status_code=201,
+    openapi_extra=bodies.described(bodies.JOBS) | {"parameters": PARAMETERS, "security": [{"token": []}]},
+)  # fmt: skip
+async def submit(request: Request) -> Response:
     """Submit a job or a list of jobs, all of them or none (omega job submit)."""
-    if idempotency_key == "":
-        raise BadInput("Idempotency-Key: is empty; leave it out, or name the submission")
-    file = await bodies.job_file(request)
-    asked = Submission([file], hold, new)
-    if idempotency_key is not None:
-        asked.next_id = KeyedIds(visitor.user, idempotency_key)
+    visitor, served = required(request, "submitter"), await service(request)
+    query, headers = request.query_params, request.headers
+    cell, key = await served.cell_name(query.get("cell")), headers.get("idempotency-key")
+    asked = Submission((), flag("hold", query.get("hold")), must_be_new(headers.get("if-none-match")))
+    if key is not None:
+        if not 0 < len(key) <= MOST_KEY:
+            raise BadInput(f"Idempotency-Key: has {len(key)} letters; want 1 to {MOST_KEY}")
+        asked.next_id = KeyedIds(visitor.user, key)
+    asked.jobs = [file := await bodies.job_file(request)]
     if len(file.text) > MOST_TOGETHER:
         await served.call(cell, visitor.user, Client.submit_together, [asked])
     else:
