@@ -8,9 +8,11 @@ from omega.jobfile.form import JobForm
 from omega.pools.file import FileFields
 from omega.web.problems import MEDIA_TYPE
 
-DESCRIPTION = """Cells of a store: jobs, machines, pools, schedulers and events. How to serve them: docs/serve.md; indexes, \
-long polls, If-Match and pages: docs/http.md. The body of an answer is the document of the command that each operation \
-names, as it prints it with --json."""
+DESCRIPTION = (
+    "Cells of a store: jobs, machines, pools, schedulers and events. How to serve them: docs/serve.md; indexes, long "
+    "polls, If-Match and pages: docs/http.md. The body of an answer is the document of the command that each operation "
+    "names, as the command prints it with --json."
+)
 ROOTS = ("/v1", "/metrics")
 """Beginnings of the paths that are described: pages of the console are not."""
 DOCUMENT = {"type": "object", "description": "The document of the command"}

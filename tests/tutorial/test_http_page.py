@@ -52,7 +52,7 @@ def test_the_commands_of_the_page(server: dict[str, str], tmp_path: Path) -> Non
             timeout=SECONDS, check=False,
         )  # fmt: skip
         assert same(expected, done.stdout), f"{text}\n{done.stdout}{done.stderr}"
-    assert ran == 8
+    assert ran == 9
 
 
 def test_the_page_names_every_route() -> None:
