@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.computer import computer, cpu_seconds, now_ms
-from benchmarks.launch import Document, progress
+from benchmarks.computer import InstructionCounts, computer, cpu_seconds, now_ms
+from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, CAPACITY
 from benchmarks.store import Store, StoreSettings
 from omega.cellstate.errors import StoreError
@@ -46,9 +46,12 @@ def measure(settings: Settings) -> Document:
             for name, rate, jobs in (("single", settings.rate, 1), ("lists", settings.list_rate, settings.jobs)):
                 load = Load(port, token, store.cell, jobs)
                 asyncio.run(load.run(settings.connections, rate, 1.0))  # it imports, and loads scripts
+                counts = InstructionCounts({"serve": pid})
                 cpu, server = cpu_seconds(pid), store.cpu_seconds()
                 took = asyncio.run(load.run(settings.connections, rate, settings.seconds))
                 results[name] = load.report(took, cpu_seconds(pid) - cpu, store.cpu_seconds() - server)
+                if made := counts.stop().get("serve"):
+                    results[name]["instructions_per_job"] = round(made / max(1, len(load.waits) * jobs))
                 progress(f"web-submissions: {name}: {results[name]}")
     chosen = settings.values("connections", "rate", "list_rate", "seconds", "jobs")
     return {**results, "computer": about, "chosen": chosen}
@@ -141,4 +144,4 @@ class Load:
 
 
 if __name__ == "__main__":
-    print(measure(Settings(seconds=3.0)))
+    launch(Settings, measure)

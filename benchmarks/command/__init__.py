@@ -25,6 +25,7 @@ TABLE = {
         "benchmarks.command.web",
         "Memory, time and cost to the store of the mirror behind the web console.",
     ),
+    "web-submissions": ("benchmarks.command.web_submissions", "Submissions by HTTP, and what a job costs omega serve."),
     "place": ("benchmarks.command.place", "Time to place a job, cost of a sync, memory, fair shares."),
     "sync": ("benchmarks.command.place", "Alias of place."),
     "sim": (
