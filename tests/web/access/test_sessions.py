@@ -5,12 +5,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 
 from omega.web.access import sessions
-from omega.web.access.addresses import Addresses
+from omega.web.access.addresses import Addresses, Site
 from omega.web.access.admissions import Access
 from omega.web.access.sessions import Sessions
-from omega.web.access.tokens import Tokens, append_line, token_line, write_private
+from omega.web.access.tokens import Tokens, append_line, digest, token_line, write_private
 from tests.web.access.probe import client
 from tests.web.visiting import HOST, URL, token_of, tokens
 
@@ -185,3 +186,15 @@ def test_no_secret_is_the_same_as_an_empty_one() -> None:
     assert not Sessions.same("x", "")
     assert not Sessions.same("\udcff", "x")
     assert Sessions.same("x", "x")
+
+
+def test_a_session_that_was_ended_revokes_what_it_has_open() -> None:
+    access, site = Access(tokens()), Site(URL, 7070, secure=False)
+    value = access.sessions.begin(digest(token_of("reader")), "omega-7070")
+    sent = Headers({"cookie": f"omega-7070={value}"})
+    admitted, session = access.admit(sent, None, site), access.session(sent, site)
+    assert admitted is not None
+    assert session is not None
+    assert admitted.revoked() == ""
+    access.sessions.end(session)
+    assert "was revoked" in admitted.revoked()
