@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import sin
 from typing import Any
 
+from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.model import JobState, Limits, MachineSpec, MachineState
 from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
@@ -94,14 +95,15 @@ class DemoCell:
         return Client(self.url, self.cell.name, user="ada")
 
     def commit(
-        self, member: str, job: str, claims: list[Claim], *, seen: int = 0, mode: Mode = Mode.INCREMENTAL
-    ) -> int:
+        self, member: str, job: str, claims: list[Claim], *, seen: int = 0, mode: Mode = Mode.INCREMENTAL,
+        assertion: Assertion | None = None,
+    ) -> int:  # fmt: skip
         """Let a scheduler claim machines on its snapshot of version `seen`, coarsely if there is one."""
         self._calls += 1
         now = _now_ms()
         detection = Detection.COARSE if seen else Detection.FINE
         request = CommitRequest(
-            self.members[member], self._calls, [Transaction(job, claims, mode, detection)],
+            self.members[member], self._calls, [Transaction(job, claims, mode, detection, assertion)],
             Position(), now, basis=Basis(seen or self.version, now - 20),
         )  # fmt: skip
         return self.cell.commit(request).outcomes[0].placed
@@ -184,9 +186,13 @@ def _place(demo: DemoCell) -> None:
     demo.commit("batch/0", "racer", [Claim(index, 0, 1) for index in range(170, 174)], seen=old)
     demo.commit("batch/0", "racer", [Claim(index, 0, 1) for index in range(186, 190)])
     victims = [(run.machine, run.placement) for run in demo.cell.runs(range(64, 68)) if run.job == "daily"]
-    demo.commit("batch/0", "daily", [Claim(68, 0, 1)])
     for machine, placement in victims:
         demo.commit("batch/1", "urgent", [Claim(machine, 0, 1, evict=((placement, 1),))])
+    starving = Threshold(("reports", "production"), (2_000_000.0, 6_000_000.0))
+    assertion = Assertion(starving, (Threshold(("research",), (10.0, 10.0)),), 0)
+    victims = [(run.machine, run.placement) for run in demo.cell.runs(range(145, 149)) if run.job == "train"]
+    for machine, placement in victims:
+        demo.commit("batch/0", "starved", [Claim(machine, 0, 1, evict=((placement, 1),))], assertion=assertion)
 
 
 def _end(demo: DemoCell) -> None:
@@ -233,6 +239,8 @@ def report(demo: DemoCell, beats: int = 0) -> None:
             Figures(since=now - 600 - beats), jobs=400 + done, tasks=9_000 + 9 * done, transactions=800 + done,
             conflicts=60 * number + done * number // 12, busy_seconds=90.0 * (number + 1) + busy,
         )  # fmt: skip
+        figures.think.add(0.6 * figures.busy_seconds)
+        figures.wait.add_all([0.2 + 0.1 * sin((beats + at) / 9) for at in range(60 + 10 * number)])
         document = figures.as_dict(now, 3, 2) | {
             "reasons": {} if number else {job: [(at_ms - 5_000, reason)] for job, reason in reasons.items()},
             "starving": {} if number else {"reports": "starving"},

@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from playwright.sync_api import FloatRect, ViewportSize
+
 from benchmarks.store import own_server, server_directory
 from omega.cellstate.transaction import Claim
 from tests.browser.chromium import INSTALL, find_chromium, running_chromium
@@ -23,7 +25,7 @@ PAGES = {
 """Names of the figures, and their pages."""
 SECONDS = 90
 """Time that the console watches the cell before the pictures are made, for the lines of its history."""
-SIZE = {"width": 1280, "height": 900}
+SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 
 def act(demo: DemoCell, beat: int) -> None:
@@ -44,7 +46,7 @@ def main() -> int:
     with own_server(server_directory()) as url, TemporaryDirectory() as folder:
         demo = fill(url, "demo")
         with serving(url, "demo", Path(folder)) as console, running_chromium(program) as (browser, loop), loop.taken():
-            page = browser.new_context(viewport=SIZE, color_scheme="light").new_page()  # type: ignore[arg-type]
+            page = browser.new_context(viewport=SIZE, color_scheme="light").new_page()
             page.goto(console.login("operator"))
             page.goto(console.page(""))
             for beat in range(SECONDS):
@@ -53,7 +55,10 @@ def main() -> int:
             for name, path in PAGES.items():
                 page.goto(console.page(path))
                 page.wait_for_timeout(1_500)
-                page.screenshot(path=ROOT / "docs" / "figures" / f"{name}.png", full_page=False)
+                bottom = page.locator("footer").bounding_box()
+                height = min(SIZE["height"], bottom["y"] + bottom["height"] if bottom else SIZE["height"])
+                shown: FloatRect = {"x": 0, "y": 0, "width": SIZE["width"], "height": height}
+                page.screenshot(path=ROOT / "docs" / "figures" / f"{name}.png", clip=shown)
         demo.cell.close()
     return 0
 
