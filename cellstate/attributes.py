@@ -95,12 +95,17 @@ class Attributes:
         return np.flatnonzero(self.stale & (states != MachineState.GONE))
 
     def learn(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> list[int]:
-        """Apply descriptions from the store; return the machines with changed attributes."""
+        """Apply descriptions; return the machines with changed attributes.
+
+        One without a name is of a machine that was not read, in a copy of a cell (omega/queries/mirror): it stays stale.
+        """
         self.used = True
         if len(self._profiles) > 2 * self.size + 1000:
             self._forget()
         changed, fresh = [], False
         for machine, (name, pairs) in zip(map(int, machines), described, strict=True):
+            if not name:
+                continue
             profile = self._interned.get(pairs)
             if profile is None:
                 profile = self._interned[pairs] = len(self._profiles)

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from omega.cellstate.errors import OmegaError, Refused, Unreachable
-from omega.cellstate.model import JobState, MachineSpec, MachineState
+from omega.cellstate.model import JobSpec, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.client.client import Client
@@ -245,3 +245,21 @@ def test_reasons_do_not_hide_the_attributes_of_machines_that_are_read_later(
                 mirror.read(at_ms)
             same(made, mirror, 1_010)
             assert mirror.reasons()["CONSTRAINT"]["jobs"] == 1
+
+
+def test_machines_that_were_not_read_yet_keep_their_attributes_for_a_job_that_demands_some(
+    cell: RedisCell, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first round reads some machines, and explains a pending job by the attributes of all."""
+    monkeypatch.setattr("omega.queries.mirror.loading.MACHINES_AT_ONCE", 2)
+    cell.join("simulated", [MachineSpec(f"r{i}", (4, 4), {"rack": f"r{i}"}) for i in range(5)], 0)
+    group = TaskGroup((1, 1), 1, spec={"constraints": ["rack == 'none'"]})
+    submit(cell, [JobSpec("asks", "asks", "batch", (group,))])
+    with closing(RedisCell.connect(store_url, cell.name)) as own:
+        made = CellMirror(own, "store")
+        for at_ms in range(1, 6):
+            made.read(at_ms)
+            made.reasons()
+        names = made.machine_columns(["rack"]).values["rack"]
+        assert set(names) >= {f"r{i}" for i in range(5)}
+        same(cell, made, 10)
