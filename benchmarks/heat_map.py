@@ -1,6 +1,7 @@
 """``python -m benchmarks.heat_map``: the time in which Chromium draws the heat map, and the size of updates.
 
-The times are the browser's own; `drawn_ms` is from the first byte of the page to the first paint with the map. An
+The times are the browser's own; `drawn_ms` is from the first byte of the page to the first paint with the map, and
+`processor_ms` the processor time of the page's thread until two frames later, which other load does not lengthen. An
 update changes the use of some machines; its size is that of the answer's body.
 """
 
@@ -10,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Browser, Page, Response
+from playwright.sync_api import Browser, CDPSession, Page, Response
 
 from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
@@ -22,6 +23,11 @@ from tests.browser.demo_cell import DemoCell, fill
 from tests.web.serving import Console, serving
 
 SECONDS = 60
+PAINTED = """() => new Promise(done => {
+    const look = () => performance.getEntriesByName("first-contentful-paint").length
+        ? requestAnimationFrame(() => requestAnimationFrame(done)) : setTimeout(look, 10);
+    look();
+})"""
 TIMES = """() => {
     const page = performance.getEntriesByType("navigation")[0];
     const paint = performance.getEntriesByName("first-contentful-paint")[0];
@@ -72,7 +78,9 @@ def measure_map(browser: Browser, console: Console, demo: DemoCell, settings: Se
     page.goto(console.login("operator"))
     page.goto(console.page("machines"))
     page.wait_for_selector("svg[data-levels]")
-    samples = [_load(page, console) for _ in range(settings.times)]
+    metrics = context.new_cdp_session(page)
+    metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
+    samples = [_load(page, console, metrics) for _ in range(settings.times)]
     row: Document = {name: round(median(sample[name] for sample in samples), 1) for name in samples[0]}
     with page.expect_response(lambda answer: _is_update(answer, page), timeout=SECONDS * 1000) as update:
         for index in range(200, 200 + settings.changed):
@@ -82,11 +90,18 @@ def measure_map(browser: Browser, console: Console, demo: DemoCell, settings: Se
     return row
 
 
-def _load(page: Page, console: Console) -> dict[str, float]:
+def _load(page: Page, console: Console, metrics: CDPSession) -> dict[str, float]:
+    before = _processor_seconds(metrics)
     page.goto(console.page("machines"))
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(PAINTED)
+    after = _processor_seconds(metrics)
     times: dict[str, float] = page.evaluate(TIMES)
-    return times
+    return times | {"processor_ms": 1000 * (after - before if after > before else after)}
+
+
+def _processor_seconds(metrics: CDPSession) -> float:
+    found = metrics.send("Performance.getMetrics")["metrics"]
+    return next(float(each["value"]) for each in found if each["name"] == "TaskDuration")
 
 
 def _is_update(answer: Response, page: Page) -> bool:
