@@ -97,7 +97,7 @@ class Attributes:
     def learn(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> list[int]:
         """Apply descriptions; return the machines with changed attributes.
 
-        One without a name is of a machine that was not read, in a copy of a cell (omega/queries/mirror): it stays stale.
+        One without a name is of a machine that a mirror (omega/queries/mirror) did not read yet: it stays stale.
         """
         self.used = True
         if len(self._profiles) > 2 * self.size + 1000:
