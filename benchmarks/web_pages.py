@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.computer import computer, resident_bytes
 from benchmarks.launch import Document, launch
-from benchmarks.store import StoreSettings
-from benchmarks.web import Asker, Changer, fill
+from benchmarks.store import Store, StoreSettings
+from benchmarks.web import OF_A_CYCLE, Asker, Changer, fill
 from benchmarks.web_browsers import TOKEN
 from omega.cellstate.errors import StoreError
 
@@ -44,19 +44,19 @@ def measure(settings: Settings) -> Document:
     with settings.measured_store() as store:
         cell = store.make_cell()
         fill(cell, settings.machines, settings.jobs)
-        changer = Changer(cell, settings.machines)
-        without = changer.change(store, settings.changes, settings.seconds)
+        changes = Changes(Changer(cell, settings.machines), store, settings.changes)
+        without = changes.for_seconds(settings.seconds)
         with _serving(store.url, cell.name) as server:
             with _browsers(server, cell.name, 1):
-                changer.change(store, settings.changes, settings.seconds / 2)
+                changes.for_seconds(settings.seconds / 2)
                 used, start = server.used(), resident_bytes(server.pid) / MIB
-                before = changer.change(store, settings.changes, settings.seconds)
+                before = changes.for_seconds(settings.seconds)
                 alone, resident = (server.used() - used) / settings.seconds, resident_bytes(server.pid) / MIB
             with _browsers(server, cell.name, settings.pages) as ask:
-                changer.change(store, settings.changes, settings.seconds)  # the pace settles
+                changes.for_seconds(settings.seconds)  # the pace settles
                 ask("count")
                 used = server.used()
-                beside = changer.change(store, settings.changes, settings.seconds)
+                beside = changes.for_seconds(settings.seconds)
                 cores = (server.used() - used) / settings.seconds
                 figures = ask(f"figures {settings.seconds}")
                 total = resident_bytes(server.pid) / MIB
@@ -74,6 +74,28 @@ def measure(settings: Settings) -> Document:
             "computer": about,
             "chosen": chosen,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes of a cell at a rate (versions a second)."""
+
+    changer: Changer
+    store: Store
+    rate: int
+
+    def for_seconds(self, seconds: float) -> dict[str, float]:
+        """Make changes; return the rate that was reached, and the cores of the store."""
+        before, began, made = self.store.cpu_seconds(), time.perf_counter(), 0
+        while (spent := time.perf_counter() - began) < seconds:
+            if made > self.rate * spent:
+                time.sleep(0.002)
+                continue
+            self.changer.change(OF_A_CYCLE)
+            made += OF_A_CYCLE
+        lasted = time.perf_counter() - began
+        used = self.store.cpu_seconds() - before
+        return {"changes_per_second": made / lasted, "store_cores": used / lasted}
 
 
 @dataclass(frozen=True, slots=True)
