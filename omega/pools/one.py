@@ -15,16 +15,19 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore, OperatorStore, Queries
 
 
-def pool_json(cell: "Queries", name: str) -> dict[str, Any]:
-    """Return a pool with its settings, shares and volume. Raises NotFound when it is neither configured nor in use."""
+def pool_json(cell: "Queries", name: str, listed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a pool with its settings, shares and volume. Raises NotFound when it is neither configured nor in use.
+
+    `listed`: the document of all pools, for a caller that has it.
+    """
     from omega.queries.pool_shares import not_in_effect, pools_json
 
-    document = pools_json(cell)
+    document = pools_json(cell) if listed is None else listed
     row = next((row for row in document["pools"] if row["name"] == name), None)
     if row is None:
         raise NotFound(f"pool {name!r}: neither configured nor in use; see omega pool list")
     pools = cell.pools()
-    row |= {
+    row = row | {
         "not_in_effect": not_in_effect(cell, pools, name),
         "weight_divides": weight_line(pools, name) if name in pools.by_name else "",
         "settings": settings_of(pools, name),

@@ -121,6 +121,12 @@ class CellMirror:
         self._pools_at_ms = self.at_ms
         return self._kept("pools", self._pools)
 
+    def pool(self, name: str) -> Document:
+        """Return the document of ``omega pool show``. Raises NotFound."""
+        from omega.pools.one import pool_json
+
+        return pool_json(self._as_cell, name, self.pools())
+
     def pools_read(self) -> PoolsRead | None:
         """Return what explanations of jobs need of the pools; None before the first reading."""
         done, total = self.loading

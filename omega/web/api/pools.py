@@ -30,10 +30,11 @@ async def list_pools(request: Request, _: Reader, mirror: Pools, *, fields: Fiel
 
 
 @router.get("/pools/{name}")
-async def show_pool(request: Request, visitor: Reader, served: Served, cell: CellName, name: Name) -> Response:
+async def show_pool(request: Request, _: Reader, mirror: Pools, name: Name) -> Response:
     """Show the settings, shares and volume of a pool (omega pool show)."""
-    document = await served.call(cell, visitor.user, Client.pool, name)
-    return answer(request, document, modified=document["version"])
+    with mirror.lock:
+        document, index = mirror.pool(name), mirror.index
+    return answer(request, document, modified=document["version"], index=index)
 
 
 @router.patch("/pools/{name}", openapi_extra=bodies.described(POOL))
