@@ -17,7 +17,7 @@ from tests.web.serving import serving
 PAGES = {
     "console-cell": "",
     "console-jobs": "jobs",
-    "console-job": "jobs/starved",
+    "console-job": "jobs/starved?why=1",
     "console-machines": "machines",
     "console-schedulers": "schedulers",
     "console-pools": "pools",

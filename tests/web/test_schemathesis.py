@@ -57,5 +57,5 @@ def test_requests_of_the_document_are_answered_as_it_says(console: Console, tmp_
 
 @pytest.mark.chaos
 def test_thousands_of_requests_are_answered_as_the_document_says(console: Console, tmp_path: Path) -> None:
-    report = run(console, tmp_path, "--max-examples", "200")
-    assert report["statistic"]["cases"] >= LEAST
+    report = run(console, tmp_path, "--max-examples", "100", "--workers", "2")
+    assert report["test_cases"]["generated"] >= LEAST
