@@ -91,10 +91,10 @@ Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
 def install(app: FastAPI, pages: Handler | None = None) -> None:
-    """Answer all errors of an application with problem documents; `pages` answers those outside ``/v1``."""
+    """Answer all errors of an application with problem documents; `pages` answers those of the console."""
 
     async def answered(request: Request, error: Any, response: Response) -> Response:
-        if pages is not None and not request.url.path.startswith("/v1"):
+        if pages is not None and not request.url.path.startswith(("/v1", "/metrics")):
             return await pages(request, error)
         return response
 

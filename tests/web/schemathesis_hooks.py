@@ -44,7 +44,9 @@ schemathesis.openapi.media_type(
 
 @schemathesis.hook
 def map_query(context: schemathesis.HookContext, query: Any) -> Any:
-    """Name the cell of the test, except in one of eight requests with another name."""
+    """Name the cell of the test, except in one of eight requests with another name; follow no output without end."""
     if isinstance(query, dict) and "cell" in query and len(str(query["cell"])) % 8:
         query["cell"] = os.environ["OMEGA_CELL"]
+    if isinstance(query, dict):
+        query.pop("follow", None)
     return query
