@@ -120,6 +120,26 @@ def shards(s: Any, work: float, _: float) -> float:
     return float((40 + 10 * cells + cells * s.schedulers * (s.rounds + 1) * s.calls * s.per_call / 400) * work)
 
 
+def web(s: Any, work: float, _: float) -> float:
+    """The cell, its first reading, and the changes before each measured reading; not calibrated."""
+    return float((30 + (s.machines + s.jobs) / 900 + s.rounds * s.changes / 250 + 3 * s.calls) * work)
+
+
+def web_pages(s: Any, work: float, _: float) -> float:
+    """The cell, four and a half spans of changes, and the pages; not calibrated."""
+    return float(4.5 * s.seconds + (30 + (s.machines + s.jobs) / 900 + s.pages / 10) * work)
+
+
+def web_submissions(s: Any, work: float, _: float) -> float:
+    """The server, and two spans of submissions; not calibrated."""
+    return float(2 * s.seconds + 30 * work)
+
+
+def heat_map(s: Any, work: float, _: float) -> float:
+    """Chromium, the cells, and the loads of their pages; not calibrated."""
+    return float((30 + sum(s.machines) / 600 + len(s.machines) * s.times * 10) * work)
+
+
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
     return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
@@ -140,6 +160,10 @@ BY_MODULE: dict[str, Estimate] = {
     "latency": latency,
     "durability": durability,
     "shards": shards,
+    "web": web,
+    "web_pages": web_pages,
+    "web_submissions": web_submissions,
+    "heat_map": heat_map,
     "everything": everything,
 }
 

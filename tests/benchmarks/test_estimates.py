@@ -17,6 +17,7 @@ from benchmarks import (
     durability,
     everything,
     fair,
+    heat_map,
     instructions,
     intake,
     latency,
@@ -27,6 +28,9 @@ from benchmarks import (
     recording,
     shards,
     sim,
+    web,
+    web_pages,
+    web_submissions,
 )
 from benchmarks.estimates import BY_MODULE, estimate, unit
 
@@ -37,6 +41,7 @@ DEFAULTS = {
     "durability": durability.Settings(),
     "everything": everything.Settings(),
     "fair": fair.Settings(),
+    "heat_map": heat_map.Settings(),
     "instructions": instructions.Settings(),
     "intake": intake.Settings(),
     "lists": lists.Settings(),
@@ -46,6 +51,9 @@ DEFAULTS = {
     "latency": latency.Settings(),
     "shards": shards.Settings(),
     "sim": sim.Settings(),
+    "web": web.Settings(),
+    "web_pages": web_pages.Settings(),
+    "web_submissions": web_submissions.Settings(),
 }
 
 

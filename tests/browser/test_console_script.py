@@ -147,7 +147,7 @@ def test_changed_squares_are_drawn_as_the_server_draws_them(site: Site, visit: C
     page.evaluate("window.kept = document.querySelector('svg')")
     levels = "000011110000x0000055"
     site.show(map=_map(levels))
-    page.wait_for_function("document.querySelector('svg').dataset.levels.includes('x')")
+    expect(page.locator("svg")).to_have_attribute("data-levels", levels)
     drawn = page.evaluate("window.kept.innerHTML.replaceAll('></path>', '/>')")
     assert drawn == drawing(levels, 10)
 

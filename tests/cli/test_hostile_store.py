@@ -31,6 +31,7 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
             open_door.setattr(model, name, lambda *_, **__: None)
         open_door.setattr("omega.cellstate.spec_fields.check_texts", lambda *_: None)
         open_door.setattr(model, "_NAME", re.compile(".+", re.DOTALL))
+        open_door.setattr(model, "check_word", lambda _, value: value)
         open_door.setattr("omega.cellstate.redis.calls._author", lambda name: name)
         machines = [MachineSpec("m0", (4000, 4096), {"rack": EVIL, EVIL: "x"}), MachineSpec(f"m{EVIL}", (1, 1))]
         cell.register_executor("here", "n", 600_000, 1)

@@ -32,6 +32,7 @@ class Stand:
 
     def __init__(self, cell: RedisCell, folder: Path) -> None:
         self.cell, self.places, self.listens = cell, AgentPlaces(folder, cell.name, "h1"), True
+        self.thread = Thread(target=self.answer, daemon=True)
         self.places.make()
         self.member = cell.register_scheduler("batch/0", "n", 60_000, 0)
         self.agent = cell.register_agent("h1", "nonce", 60_000, 0)
@@ -61,6 +62,10 @@ class Stand:
     def end(self) -> None:
         self.cell.end([TaskEnd(self.index, self.placement, EndKind.FINISHED, "0")], 1, self.agent.member)
 
+    def stop_listening(self) -> None:
+        self.listens = False
+        self.thread.join(10)
+
     def answer(self) -> None:
         own = RedisCell.connect(self.cell.url, self.cell.name)
         number = own.executor_number(self.agent.member)
@@ -79,11 +84,9 @@ def stand(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     with made_cell(store_url, f"logs-{uuid4().hex[:8]}") as cell:
         made = Stand(cell, tmp_path / "of-the-agent")
         made.place()
-        thread = Thread(target=made.answer, daemon=True)
-        thread.start()
+        made.thread.start()
         yield made
-        made.listens = False
-        thread.join(10)
+        made.stop_listening()
 
 
 @pytest.fixture
@@ -103,7 +106,7 @@ def test_output_on_another_computer_comes_from_its_agent(stand: Stand, web: http
 
 
 def test_an_agent_that_does_not_answer_leaves_the_stored_output(stand: Stand, web: httpx.Client) -> None:
-    stand.listens = False
+    stand.stop_listening()
     stand.cell.keep_tails({("talk", 0, 0, "stdout"): b"the end\n"})
     found = web.get("/v1/jobs/talk/logs").json()
     assert (found["source"], found["text"]) == ("store", "the end\n")
