@@ -44,7 +44,7 @@ def _model(kind: type) -> type[BaseModel]:
 PoolFields, TreeFields = _model(Pool), _model(PoolTree)
 FileFields = create_model(
     "FileFields", __base__=_Strict,
-    version=(int | None, Field(default=None, ge=0)),
+    version=(int | None, Field(default=None, ge=0, strict=True)),
     trees=(list[TreeFields], [TreeFields(name=DEFAULT_TREE)]),  # type: ignore[valid-type]
     pools=(list[PoolFields], []),  # type: ignore[valid-type]
 )  # fmt: skip

@@ -87,6 +87,15 @@ def _of_parameters(error: RequestValidationError) -> Response:
     return problem(422, "Bad input", "; also ".join(dict.fromkeys(parts)))
 
 
+def _methods(app: FastAPI, path: str) -> str:
+    """Return the methods of a path of the API: of all its routes, of which a router knows those of the first alone."""
+    found = set[str]()
+    for template, operations in app.openapi()["paths"].items():
+        if re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
+            found |= operations.keys()
+    return ", ".join(sorted(map(str.upper, found)))
+
+
 Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
@@ -109,6 +118,8 @@ def install(app: FastAPI, pages: Handler | None = None) -> None:
             detail = f"{request.url.path}: does not take {request.method}; see /v1/openapi.json"
         response = of_status(error.status_code, detail)
         response.headers.update(error.headers or {})
+        if "Allow" in response.headers and (methods := _methods(app, request.url.path)):
+            response.headers["Allow"] = methods
         return await answered(request, error, response)
 
     async def of_parameters(request: Request, error: Any) -> Response:

@@ -16,7 +16,7 @@ from omega.queries.mirror.index import Index
 from omega.queries.use import BY
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api.answers import answer
-from omega.web.api.forms import Form
+from omega.web.api.forms import Form, Whole
 from omega.web.api.looking import Cell, Events, Schedulers
 from omega.web.api.parameters import CellName, Fields, one_of, words_query
 from omega.web.problems import Gone
@@ -111,8 +111,8 @@ class Wanted(Form):
     """Limits of a kind of jobs: null removes one, those that are left out stay."""
 
     resources: dict[str, str | int | float | None] = Field(default_factory=dict)
-    jobs: int | None = Field(None, ge=0, le=1 << 53)
-    precedence: tuple[int, int] | None = Field(None, description="The lowest and the highest")
+    jobs: Whole | None = Field(None, ge=0, le=1 << 53)
+    precedence: tuple[Whole, Whole] | None = Field(None, description="The lowest and the highest")
 
 
 @router.patch("/limits/{kind}")

@@ -11,7 +11,7 @@ from omega.client.client import Client
 from omega.web.access.visitors import Submitter
 from omega.web.api import bodies
 from omega.web.api.answers import answer
-from omega.web.api.forms import Form
+from omega.web.api.forms import Form, Whole
 from omega.web.api.parameters import CellName, Check, JobName
 from omega.web.service import Served
 
@@ -32,7 +32,7 @@ class JobNames(Form):
 class Size(Form):
     """A number of tasks."""
 
-    count: int = Field(ge=0, le=MOST_COUNT)
+    count: Whole = Field(ge=0, le=MOST_COUNT)
     group: str | None = Field(None, description="Name of the task group; a job with one group needs none")
 
 
@@ -55,7 +55,7 @@ class Rerun(Form):
 class Version(Form):
     """A version of a job."""
 
-    to: int | None = Field(None, ge=1, description="Its number; the one before the present by default")
+    to: Whole | None = Field(None, ge=1, description="Its number; the one before the present by default")
 
 
 async def _change(

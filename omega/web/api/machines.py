@@ -10,7 +10,7 @@ from omega.client.client import Client
 from omega.queries.fleet import STATES
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api.answers import answer
-from omega.web.api.forms import Amounts, Form, Names
+from omega.web.api.forms import Amounts, Form, Names, Whole
 from omega.web.api.looking import Machines
 from omega.web.api.parameters import CellName, Fields, Name, one_of, words_query
 from omega.web.service import Served
@@ -31,7 +31,7 @@ class NewMachines(Names):
 class Drain(Names):
     """Machines to drain."""
 
-    deadline_ms: int | None = Field(None, ge=0, le=1 << 53, description="Time after which their tasks are evicted")
+    deadline_ms: Whole | None = Field(None, ge=0, le=1 << 53, description="Time after which their tasks are evicted")
 
 
 class Attributes(Form):
