@@ -13,7 +13,7 @@ from omega.cellstate.errors import BadInput
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.options import listen_option, web_option
-from omega.cli.serve import console_of
+from omega.cli.serve import check_free, console_of, console_settings
 from omega.queries import units
 
 if TYPE_CHECKING:
@@ -215,6 +215,7 @@ def command(
     speed: float | None,
     seed: int,
     web: bool,
+    tokens: str | None,
     listen: str,
 ) -> None:
     """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result.
@@ -225,6 +226,8 @@ def command(
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.workload_replay import WorkloadReplay
 
+    settings = console_settings(web=web, listen=listen, tokens=tokens)
+    check_free(settings)
     with render.busy("reading the workload", quiet=app.as_json):
         workload = _workload(trace, machines, seed, tasks)
     name = app.cell_name or CELL
@@ -233,7 +236,7 @@ def command(
     replay = WorkloadReplay(cell, workload, time.time, time.sleep, speed)
     logs = state_directory() / "logs" / name
     with ProcessSupervisor(app.url, name, logs, lease_ms=LEASE_MS, speed=speed, bound=True) as group:
-        console = console_of(group, listen).login if web else ""
+        console = console_of(group, settings).login if settings else ""
         _start(app, cell, group, replay, {"batch": batch, "service": service}, console)
         with render.progress(quiet=app.as_json) as bars:
             spent = _watch(bars, replay)

@@ -131,7 +131,12 @@ listen_option = click.option(
     metavar="ADDRESS:PORT",
     help="Address of the HTTP API and the console; port 0 picks a free one. unix:PATH: a unix socket.",
 )
-web_option = click.option("--web", is_flag=True, help="Serve the web console of the cell too, as omega serve does.")
+web_option = combined(
+    click.option("--web", is_flag=True, help="Serve the web console of the cell too, as omega serve does."),
+    click.option(
+        "--tokens", type=click.Path(path_type=str), help="With --web: file with a line for each token (omega token)."
+    ),
+)
 log_options = combined(
     click.option(
         "--log-level",

@@ -15,7 +15,7 @@ from omega.cli.options import listen_option, log_options
 
 if TYPE_CHECKING:
     from omega.live.processes.supervisor import ProcessSupervisor
-    from omega.web.server import Serving, WebServer
+    from omega.web.server import Serving, Settings, WebServer
 
 FILE = click.Path(path_type=str)
 
@@ -95,11 +95,33 @@ def web_server(app: App, cell: str | None, options: Mapping[str, Any]) -> "WebSe
     return WebServer(app.store or app.url, cell, settings)  # it starts while a named store is away
 
 
-def console_of(group: "ProcessSupervisor", listen: str) -> "Serving":
-    """Start the console of a cell on this computer as a process of a group. Raises OmegaError."""
+def console_settings(*, web: bool, listen: str, tokens: str | None) -> "Settings | None":
+    """Return the settings of a console beside a cell; None without --web.
+
+    Call it before processes start. Raises BadInput for a file of tokens with a mistake.
+    """
+    if not web:
+        if tokens is not None:
+            raise click.UsageError("--tokens goes with --web")
+        return None
     with needing_extra():
-        from omega.web.member import settings_of, start
-    return start(group, settings_of(listen))
+        from omega.web.member import settings_of
+    return settings_of(listen, tokens)
+
+
+def check_free(settings: "Settings | None") -> None:
+    """Raise Refused when the address of a console is in use: call it before processes start."""
+    if settings is not None:
+        from omega.web.listening import Listen
+
+        Listen.of(settings.listen).check_free()
+
+
+def console_of(group: "ProcessSupervisor", settings: "Settings") -> "Serving":
+    """Start the console of a cell on this computer as a process of a group. Raises OmegaError."""
+    from omega.web.member import start
+
+    return start(group, settings)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from omega.cli.options import (
     web_option,
 )
 from omega.cli.scheduler_choice import further
-from omega.cli.serve import console_of
+from omega.cli.serve import check_free, console_of, console_settings
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.simulated import DEFAULT_EXECUTOR
 from omega.queries import units
@@ -201,6 +201,7 @@ def up(
     speed: float,
     seconds: float | None,
     web: bool,
+    tokens: str | None,
     listen: str,
 ) -> None:
     """Start the store, a cell, schedulers, and an agent that offers this computer as a machine that runs tasks.
@@ -214,7 +215,9 @@ def up(
 
     name = app.cell_name or DEFAULT_CELL
     numbers, choices = further(schedulers)  # raises before any process starts
+    settings = console_settings(web=web, listen=listen, tokens=tokens)
     cell = _open(app, name)
+    check_free(settings)
     kinds = {"batch": batch, "service": service, "mapreduce": mapreduce, **numbers}
     members = [f"{kind}/{n}" for kind, number in kinds.items() for n in range(number)]
     members += [f"agent/{default_name()}"] if machines is None else []
@@ -227,7 +230,7 @@ def up(
         for member in members:
             group.start(member)
         group.wait_ready(cell)
-        serving = console_of(group, listen) if web else None
+        serving = console_of(group, settings) if settings else None
         _announce(app, cell, group, serving, offers=machines is None)
         try:
             _watch(app, cell, group, seconds)

@@ -80,6 +80,12 @@ class Listen:
             raise Refused(what + remedy * (error.errno == errno.EADDRINUSE)) from None
         return made
 
+    def check_free(self) -> None:
+        """Raise Refused when the address is in use or cannot be used."""
+        self.bind().close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
 
 def _bind_path(path: Path) -> socket.socket:
     """Return a socket at a path that only its user can reach: mode 0600 in a folder of mode 0700. Raises Refused."""

@@ -18,7 +18,7 @@ from omega.live.processes.supervisor import ProcessSupervisor
 from omega.live.secrets import take_store
 from omega.schedulers.process.log import configure, log
 from omega.web.access.tokens import new_token, write_private
-from omega.web.server import Serving, Settings, WebServer
+from omega.web.server import Serving, Settings, WebServer, check_tokens
 
 MODULE = "omega.web.member"
 KIND = "web"
@@ -44,10 +44,13 @@ def main(environment: Mapping[str, str]) -> int:
     return 0
 
 
-def settings_of(listen: str) -> Settings:
+def settings_of(listen: str, tokens: str | None = None) -> Settings:
     """Return the settings of a console beside a cell on this computer. Raises BadInput."""
-    settings = Settings(listen=listen, user=account_name())
+    file = None if tokens is None else Path(tokens).expanduser().absolute()
+    settings = Settings(listen=listen, user=account_name(), tokens=None if file is None else str(file))
     settings.check()
+    if file is not None:
+        check_tokens(file)
     return settings
 
 

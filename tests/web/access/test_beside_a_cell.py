@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,6 +42,56 @@ def test_omega_up_serves_the_console_of_its_cell(store_url: str, tmp_path: Path)
     finally:
         process.kill()
         process.communicate()
+
+
+def omega(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMEGA_STATE": str(state), "OMEGA_USER": "ada"}
+    command = [sys.executable, "-m", "omega.cli.main", *words]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+@pytest.mark.parametrize("words", [["up", "--machines", "1"], ["demo"]])
+def test_an_address_in_use_is_refused_before_processes_start(store_url: str, tmp_path: Path, words: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = omega(tmp_path, "--store", store_url, "--cell", "c", *words, "--web", "--listen", listen)
+    assert ended.returncode == 1
+    refused = "stop what listens there, or choose another port with --listen\n"
+    assert ended.stderr == f"error: address {listen}: address already in use; {refused}"
+    assert not (tmp_path / "logs").exists(), "no process was started"
+
+
+def test_tokens_go_with_the_console(store_url: str, tmp_path: Path) -> None:
+    ended = omega(tmp_path, "--store", store_url, "up", "--tokens", "tokens.txt")
+    assert ended.returncode == 2
+    assert "--tokens goes with --web" in ended.stderr
+    absent = omega(tmp_path, "--store", store_url, "up", "--web", "--tokens", str(tmp_path / "absent"))
+    assert "tokens file" in absent.stderr
+
+
+def test_omega_down_ends_a_console_whose_omega_up_was_killed(store_url: str, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.txt"
+    made = omega(tmp_path, "token", "bo", "--role", "reader", "--tokens", str(tokens)).stdout.split()
+    words = ["--store", store_url, "--cell", "c", "--json", "up", "--machines", "1", "--batch", "1", "--service", "0"]
+    command = [sys.executable, "-m", "omega.cli.main", *words, "--web", "--listen", "127.0.0.1:0"]
+    environment = {**os.environ, "OMEGA_STATE": str(tmp_path), "OMEGA_USER": "ada"}
+    process = subprocess.Popen(
+        [*command, "--tokens", tokens.name], env=environment, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        assert process.stdout is not None
+        console = json.loads(process.stdout.readline())["console"]
+        process.kill()
+        process.wait()
+        sent = {"Authorization": f"Bearer {next(word for word in made if len(word) > 30)}"}
+        assert httpx.get(f"{console['url']}v1/cells", headers=sent).status_code == 200
+    finally:
+        process.kill()
+        ended = omega(tmp_path, "--json", "--store", store_url, "down")
+        process.communicate()
+    assert "web/127.0.0.1:0" in {each["member"] for each in json.loads(ended.stdout)["ended"]}
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(console["url"])
 
 
 @pytest.fixture
