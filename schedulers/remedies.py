@@ -58,6 +58,19 @@ def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> Mor
     return MoreMachines(ceil(rest / most), int(enough[size.sum(axis=0).argmin()]), apart)
 
 
+def nearest_machine(work: Work, part: GroupExplanation, snapshot: Snapshot) -> int | None:
+    """Return the machine whose size is nearest to a task that is too large for all; None for other reasons."""
+    if part.reason is not Reason.TOO_LARGE:
+        return None
+    may = permitted(work, part.group, snapshot)
+    usable = np.flatnonzero(snapshot.up if may is None else snapshot.up & may)
+    need = np.array(work.need(part.group))
+    if not usable.size or not need.any():
+        return None
+    fractions = snapshot.capacity[need > 0][:, usable] / need[need > 0][:, None]
+    return int(usable[np.minimum(fractions, 1).min(axis=0).argmax()])
+
+
 def evictions(work: Work, snapshot: Snapshot, cell: "Queries") -> int:
     """Return the number of tasks with lower precedence to evict so that the rest fits; 0 when that does not help.
 

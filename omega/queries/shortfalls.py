@@ -98,7 +98,7 @@ class Shortfall:
         """Return changes that would let the rest fit, each with its ``text``; none where limits exclude all."""
         if self.explanation.reason in ("LIMIT", "NEVER"):
             return []
-        return [*self._evictions(), *self._more_machines()]
+        return [*self._evictions(), *self._more_machines(), *self._smaller_tasks()]
 
     def _evictions(self) -> Iterator[dict[str, Any]]:
         """Yield the eviction of less important tasks, if it alone would let the rest fit."""
@@ -131,6 +131,26 @@ class Shortfall:
             }
             yield found | {"text": remedy_text(found)}
 
+    def _smaller_tasks(self) -> Iterator[dict[str, Any]]:
+        """Yield for tasks that are too large the size that fits the nearest machine, and that of a machine for them."""
+        from omega.schedulers.remedies import nearest_machine
+
+        names = self.cell.dimensions.names
+        for part in self.explanation.parts:
+            near = nearest_machine(self.work, part, self.snapshot)
+            if near is None:
+                continue
+            need, has = self.work.need(part.group), self.snapshot.capacity[:, near]
+            found = {
+                "lowered": {
+                    name: int(most) for name, wants, most in zip(names, need, has, strict=True) if wants > most
+                },
+                "like": self.cell.described([near])[0][0],
+                "at_least": self.cell.dimensions.numbers(need),
+                "group": part.group,
+            }
+            yield found | {"text": remedy_text(found)}
+
 
 def remedy_text(remedy: Mapping[str, Any]) -> str:
     """Return a change that would help, one of ``fits_after``, for people."""
@@ -140,9 +160,18 @@ def remedy_text(remedy: Mapping[str, Any]) -> str:
         return f"{tasks} of precedence < {below:,} evicted ({who})"
     from omega.cellstate.resources import format_amount
 
-    size = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in remedy["capacity"].items() if amount)
+    if "lowered" in remedy:
+        most = ", ".join(f"{name} at most {format_amount(name, each)}" for name, each in remedy["lowered"].items())
+        return f"tasks lowered to {most} (machine {remedy['like']}), or a machine with {_size(remedy['at_least'])}"
+    size = _size(remedy["capacity"])
     apart = "".join(f", in {wording.count(n, f'more {domain}')}" for domain, n in remedy["apart"].items())
-    return f"{wording.count(remedy['machines'], 'more machine')} like {remedy['like']} ({size or 'nothing'}){apart}"
+    return f"{wording.count(remedy['machines'], 'more machine')} like {remedy['like']} ({size}){apart}"
+
+
+def _size(amounts: Mapping[str, int]) -> str:
+    from omega.cellstate.resources import format_amount
+
+    return ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items() if amount) or "nothing"
 
 
 def may_evict(cell: "Queries", kind: str) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from omega.jobfile.reader import JobFile
+from omega.queries.shortfalls import remedy_text
 from tests.cli.conftest import eventually, join
 
 pytestmark = pytest.mark.server
@@ -53,3 +54,17 @@ def test_additional_tasks_are_planned_with_what_would_help(client: Client, cell:
     assert client.plan_resize("a", 1)["plan"] == {}
     assert client.plan_release("a")["plan"]["placed"] == 3
     assert client.status("a")["counts"]["total"] == 3
+
+
+def test_of_a_task_that_is_too_large_the_size_that_fits_is_named(client: Client, cell: RedisCell) -> None:
+    join(cell, 2)
+    client.submit({"name": "a", "tasks": [{"resources": {"cpu": 64, "memory": "1Gi"}}]})
+    why = client.why("a")
+    assert why["reason"] == "TOO_LARGE"
+    largest = why["groups"][0]["lacking"][0]["largest"]
+    (remedy,) = why["fits_after"]
+    assert (remedy["lowered"], remedy["at_least"]["cpu"]) == ({"cpu": largest}, 64_000)
+    assert remedy_text(remedy).startswith(f"tasks lowered to cpu at most {largest // 1000} (machine ")
+    assert remedy_text(remedy).endswith("or a machine with cpu 64, memory 1Gi")
+    client.submit({"name": "b", "tasks": [{"resources": {"cpu": largest / 1000, "memory": "1Gi"}}]})
+    assert client.why("b")["reason"] != "TOO_LARGE", "what was advised fits"
