@@ -32,6 +32,15 @@ STATUS: Mapping[type[OmegaError], int] = {
 RETRY_SECONDS = 1
 """Pause that a client should make while the store is away (``Retry-After``)."""
 
+IN_HTTP: Mapping[str, str] = {
+    "--cell": "?cell=NAME",
+    "--force": "?force=true",
+    "--check-index": "the header If-Match",
+    "--evict": "?evict=true",
+}
+"""Options that errors name in their advice, and what a request has for them."""
+_OPTION = re.compile(r"(?<![\w-])--[a-z-]+")
+
 
 class Gone(OmegaError):
     """The versions that a request names are no longer in the log, or the store lost them."""
@@ -64,9 +73,18 @@ def problem(status: int, title: str, detail: str, **more: Any) -> Response:
 
 
 def of_error(error: OmegaError) -> Response:
-    """Return the problem document of an error of Omega: its class in words, and its line."""
+    """Return the problem document of an error of Omega: its class in words, and its line.
+
+    An option that the line names is followed by its form over HTTP, at the end.
+    """
     title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).capitalize()
-    return problem(status_of(error), title, " ".join(str(error).split()))
+    return problem(status_of(error), title, in_http(" ".join(str(error).split())))
+
+
+def in_http(line: str) -> str:
+    """Return a line of the command line with the parameters of HTTP for the options that it names."""
+    forms = dict.fromkeys(IN_HTTP[option] for option in _OPTION.findall(line) if option in IN_HTTP)
+    return f"{line} (over HTTP: {', '.join(forms)})" if forms else line
 
 
 def of_status(status: int, detail: str = "") -> Response:

@@ -80,7 +80,7 @@ class Gate:
         if _is_open(scope):
             exchange.caching = b"public, max-age=31536000, immutable" if b"v=" in scope["query_string"] else b"no-cache"
         elif found is None:
-            await self.login.refuse(exchange, headers)
+            await self.login.refuse(exchange, headers, site)
             return
         exchange.admission = found
         if found is not None:

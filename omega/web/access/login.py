@@ -9,7 +9,7 @@ from omega.web.access.addresses import Site
 from omega.web.access.admissions import Access
 from omega.web.access.exchange import Exchange
 from omega.web.access.refusals import Refusal
-from omega.web.access.sessions import cookie_name, set_cookie
+from omega.web.access.sessions import cookie_name, cookie_of, set_cookie
 from omega.web.console.render import environment
 
 LOGIN, LOGOUT = "/login", "/logout"
@@ -68,7 +68,7 @@ class Login:
         name = cookie_name(site.port, secure=site.secure)
         await exchange.respond(_to(LOGIN, set_cookie(name, "", secure=site.secure)))
 
-    async def refuse(self, exchange: Exchange, headers: Headers) -> None:
+    async def refuse(self, exchange: Exchange, headers: Headers, site: Site) -> None:
         """Answer a request without a valid visitor: with the login page where a person looks at the answer.
 
         A link on another site brings no cookie (SameSite=Strict): the page has a link to the same address for it.
@@ -82,6 +82,10 @@ class Login:
         if "authorization" in headers:
             wrong = 'Bearer error="invalid_token"'
             raise Refusal(401, "the token is not valid; see omega token --help", www_authenticate=wrong)
+        if cookie_of("; ".join(headers.getlist("cookie")), cookie_name(site.port, secure=site.secure)):
+            raise Refusal(
+                401, "the session has ended, or its token was revoked; log in again", www_authenticate="Bearer"
+            )
         raise Refusal(401, "no token; send Authorization: Bearer TOKEN", www_authenticate="Bearer")
 
 

@@ -163,7 +163,10 @@ async def list_events(
     since: Annotated[
         str | None, Query(description="Only events after this version, or index; default: the last")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of events")] = 50,
+    limit: Annotated[
+        int,
+        Query(ge=1, le=1_000, description="Number of events; those of a version stay together, so it may be exceeded"),
+    ] = 50,
     kinds: Kinds = [],  # noqa: B006 - FastAPI copies it
     job: Annotated[str | None, Query(description="Only events of this job: id, name, or beginning of an id")] = None,
     fields: Fields = None,

@@ -72,6 +72,13 @@ async def test_a_token_in_an_address_counts_for_pages_alone(browser: httpx.Async
     assert not browser.cookies
 
 
+async def test_a_request_with_the_cookie_of_a_session_that_ended_says_so(browser: httpx.AsyncClient) -> None:
+    refused = await browser.get("/v1/who", headers={"Cookie": "omega-7070=ended"})
+    assert refused.status_code == 401
+    assert refused.json()["detail"] == "the session has ended, or its token was revoked; log in again"
+    assert "Authorization: Bearer" in (await browser.get("/v1/who")).json()["detail"]
+
+
 async def test_a_wrong_token_leads_to_the_login_page(browser: httpx.AsyncClient) -> None:
     answer = await browser.get("/cells/a?token=wrong")
     assert answer.headers["location"] == "/login?next=%2Fcells%2Fa&failed=1"

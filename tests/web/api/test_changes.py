@@ -130,5 +130,8 @@ async def test_jobs_of_others(http: httpx.AsyncClient, omega: Omega) -> None:
     omega.run("job", "submit", "-", given="{name: his, tasks: [{}]}")
     answer = await http.post("/v1/jobs/his/stop")
     assert (answer.status_code, answer.json()["title"]) == (403, "Not owner")
-    assert answer.json()["detail"] == "job his: belongs to bob, and you are ada; --force changes it"
+    assert (
+        answer.json()["detail"]
+        == "job his: belongs to bob, and you are ada; --force changes it (over HTTP: ?force=true)"
+    )
     assert (await http.post("/v1/jobs/stop?force=true", json={"jobs": ["his"]})).status_code == 200

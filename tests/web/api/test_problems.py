@@ -74,6 +74,14 @@ def test_every_error_has_a_status() -> None:
     assert problems.status_of(errors.StoreFull("x")) == 507
 
 
+def test_options_in_advice_have_their_form_over_http() -> None:
+    assert problems.in_http("choose one with --cell") == "choose one with --cell (over HTTP: ?cell=NAME)"
+    both = problems.in_http("name --force or --check-index, then --force")
+    assert both.endswith("(over HTTP: ?force=true, the header If-Match)")
+    for line in ("see omega token --help", "job a--cell: absent", "fix it, or leave out --cells-policy"):
+        assert problems.in_http(line) == line
+
+
 def test_a_problem_has_one_line_without_control_characters() -> None:
     answer = problems.of_error(errors.Refused("job \x1b[31m:\n  is \u202eodd"))
     assert b"\x1b" not in bytes(answer.body)
