@@ -176,8 +176,8 @@ def share_sentences(stands: Mapping[str, Any]) -> Iterator[str]:
         return
     used, fair = (units.amount(at, round(stands[field][at])) for field in ("usage_amounts", "fair_share_amounts"))
     ratio = stands["satisfaction"]
-    text = f"{ratio:.2f}" if isinstance(ratio, float) else ratio
-    yield f"holds {at} {used} of its own fair share {fair} in pool {stands['pool']} (satisfaction {text})"
+    text = f" (satisfaction {ratio:.2f})" if isinstance(ratio, float) else ""
+    yield f"holds {at} {used} of its own fair share {fair} in pool {stands['pool']}{text}"
     if stands["above"] and isinstance(ratio, float) and ratio < 1:
         who = ", ".join(f"{each['name']} ({_text(each['over'])})" for each in stands["above"])
         yield f"above their own fair share in pool {stands['pool']}: {who}"

@@ -18,7 +18,9 @@ from omega.web.console.event_rows import EventRow, event_rows
 from omega.web.console.page import View, show
 
 router = APIRouter(include_in_schema=False)
-VIEW = View(template="events.html", section="events", title="Events", command="omega events --json", path="/v1/events")
+VIEW = View(
+    template="events.html", section="events", title="Events", command="omega events --json", path="/v1/events/list"
+)
 LIMIT = 100
 """Events on a page; those of one version stay together."""
 FEW_OF_VERSION, MOST_OF_VERSION = 10, 1_000
@@ -49,7 +51,7 @@ async def events_page(
             "older": events[0]["version"] if events and len(events) >= LIMIT and not at else 0,
         }  # fmt: skip
 
-    return await show(request, cell, _view(kind, job, at), read)
+    return await show(request, cell, _view(kind if kind in KINDS else "", job, at), read)
 
 
 def version_rows(mirror: Any, events: Sequence[Mapping[str, Any]], most: int) -> list[EventRow]:
@@ -83,7 +85,5 @@ def _view(kind: str, job: str, version: int) -> View:
     since = str(version - 1) if version else ""
     options = {name: value for name, value in (("kind", kind), ("job", job), ("since", since)) if value}
     words = [f"--{name} {shlex.quote(value)}" for name, value in options.items()]
-    if "since" in options:
-        options["after"] = options.pop("since")
-    path = f"{VIEW.path}?{urlencode(options)}" if options else VIEW.path
+    path = f"{VIEW.path}?{urlencode(options | {'limit': 1 if version else LIMIT})}"
     return replace(VIEW, command=" ".join([VIEW.command, *words]), path=path)

@@ -1,9 +1,10 @@
 """The pages of a job: its state, tasks and history; why it waits; its output; its file; its changes."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
@@ -18,6 +19,7 @@ from omega.queries.shortfalls import remedy_text
 from omega.queries.task_results import STATES
 from omega.schedulers.constraints.reasons import MEANING
 from omega.web.access.visitors import Reader, Submitter
+from omega.web.api.parameters import JobName
 from omega.web.console import job_view
 from omega.web.console.events import number
 from omega.web.console.job_changes import CHANGES, Preview
@@ -42,7 +44,7 @@ def _view(job: str, template: str = "job.html", part: str = "") -> View:
     command = {"why": "job why", "logs": "job logs"}.get(part, "job status")
     path = f"/v1/jobs/{quote(job, safe='')}"
     return View(
-        template=template, section="jobs", title="Job", command=f"omega {command} --json {job}",
+        template=template, section="jobs", title="Job", command=f"omega {command} --json {shlex.quote(job)}",
         path=f"{path}/{part}" if part else path,
     )  # fmt: skip
 
@@ -61,7 +63,7 @@ def read_job(
 
 
 @router.get("/cells/{cell}/jobs/{job}")
-async def job_page(request: Request, cell: str, job: str, visitor: Reader, served: Served) -> Response:
+async def job_page(request: Request, cell: str, job: JobName, visitor: Reader, served: Served) -> Response:
     """Show a job.
 
     The query may have ``why`` (the explanation of its state), ``machine`` (what this machine lacks for it), ``state``
@@ -166,13 +168,16 @@ def _why(why: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @router.get("/cells/{cell}/jobs/{job}/file")
-async def file_page(request: Request, cell: str, job: str, visitor: Reader, version: str = "") -> Response:
+async def file_page(request: Request, cell: str, job: JobName, visitor: Reader, version: str = "") -> Response:
     """Show a job as a file, its versions, and the form for an edited file."""
     return await _file(request, cell, job, visitor.user, version=number(version) or None)
 
 
 def _read_file(client: Client, job: str, version: int | None) -> dict[str, Any]:
-    return {"file": client.job_file(job, version=version), "versions": client.history(job)["versions"]}
+    return {
+        "file": client.job_file(job, version=version), "versions": client.history(job)["versions"],
+        "state": client.status(job, brief=True)["state"],
+    }  # fmt: skip
 
 
 async def _file(
@@ -187,6 +192,7 @@ async def _file(
     values = {
         "job": {"id": file["job"], "name": file["name"]},
         "file": file,
+        "live": found["state"] not in job_view.ENDED,
         "versions": found["versions"],
         "text": file["text"] if text is None else text,
         "faults": faults,
@@ -194,12 +200,16 @@ async def _file(
         "preview": preview,
         "change": CHANGES["update"],
     }
-    view = replace(_view(job, "job_file.html"), title=f"{file['name']}: job file", command=f"omega job history {job}")
+    view = replace(
+        _view(job, "job_file.html", "file"), title=f"{file['name']}: job file",
+        command=f"omega job history --json {shlex.quote(job)}",
+    )  # fmt: skip
+
     return await show(request, cell, view, lambda _: values, status=422 if error else 200)
 
 
 @router.get("/cells/{cell}/jobs/{job}/logs")
-async def logs_page(request: Request, cell: str, job: str, visitor: Reader, served: Served) -> Response:
+async def logs_page(request: Request, cell: str, job: JobName, visitor: Reader, served: Served) -> Response:
     """Show the last output of a task, which a script of the page continues.
 
     The query may name ``task``, ``group``, ``stream`` and ``generation``.
@@ -218,12 +228,23 @@ async def logs_page(request: Request, cell: str, job: str, visitor: Reader, serv
         "job": status, "task": number(task), "group": group, "stream": chosen, "generation": number(generation),
         "output": output, "error_text": error, "tail": TAIL, "groups": [each["name"] for each in status["groups"]],
     }  # fmt: skip
-    view = replace(_view(job, "job_logs.html", "logs"), title=f"{status['name']}: output")
+    view = replace(_logs_view(job, values), title=f"{status['name']}: output")
     return await show(request, cell, view, lambda _: values)
 
 
+def _logs_view(job: str, shown: Mapping[str, Any]) -> View:
+    """Return the view of the output of a task, with the command and the address of the same lines."""
+    view = _view(job, "job_logs.html", "logs")
+    given = {name: shown[name] for name in ("task", "group", "generation") if shown[name]}
+    words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
+    words += ["--stderr"] if shown["stream"] == "stderr" else []
+    query = urlencode({**given, "stream": shown["stream"], "tail": shown["tail"]})
+    command = " ".join([view.command, *words, f"--tail {shown['tail']}"])
+    return replace(view, command=command, path=f"{view.path}?{query}")
+
+
 @router.get("/cells/{cell}/jobs/{job}/change")
-async def change_page(request: Request, cell: str, job: str, visitor: Submitter) -> Response:
+async def change_page(request: Request, cell: str, job: JobName, visitor: Submitter) -> Response:
     """Show what a change would do, and the form that makes it; the query names its ``action`` and its fields."""
     return await _change(request, cell, job, user=visitor.user, form=dict(request.query_params))
 
@@ -255,7 +276,7 @@ NOT_KEPT = ("action", "csrf", "check", "force", "step")
 
 
 @router.post("/cells/{cell}/jobs/{job}/change")
-async def change(request: Request, cell: str, job: str, visitor: Submitter, served: Served) -> Response:
+async def change(request: Request, cell: str, job: JobName, visitor: Submitter, served: Served) -> Response:
     """Make a change of a job, or show what an update by an edited file would do."""
     form = {name: str(value) for name, value in (await request.form()).items()}
     action = form.get("action", "")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from omega.cellstate.errors import OmegaError
 from omega.client.client import Client
 from omega.queries.mirror.job_table import JobFilter
-from omega.queries.units import count
+from omega.queries.units import count, listing
 from omega.web.access.visitors import Reader, Submitter
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
@@ -27,12 +27,13 @@ FILTERS = ("state", "kind", "user", "pool", "name", "reason")
 
 
 def _view(given: Mapping[str, str]) -> View:
-    """Return the page of a list; the command has the filters that it knows."""
+    """Return the page of a list; the command has the filters that it knows, the note names the others."""
     options = "".join(f" --{name} {quote(given[name])}" for name in ("kind", "state", "user") if name in given)
+    others = [name for name in ("pool", "name", "reason") if name in given]
     query = f"?{urlencode(given)}" if given else ""
     return View(
         template="jobs.html", section="jobs", title="Jobs", command=f"omega job list --json{options}",
-        path=f"/v1/jobs{query}",
+        path=f"/v1/jobs{query}", note=f"not filtered by {listing(others)}" if others else "",
     )  # fmt: skip
 
 
@@ -52,9 +53,11 @@ async def jobs(
 
     def read(mirror: Any) -> Mapping[str, Any]:
         document = mirror.jobs(JobFilter(**given), sort=sort, limit=rows, cursor=cursor or None)
-        following = document["next"]
+        following, table = document["next"], mirror.held.table
+        pools = {row["id"]: table.pools.texts[table.value("pool", table.row(row["id"]))] for row in document["jobs"]}
         return {
             "page": document,
+            "pools": pools,
             "counts": mirror.held.table.state_counts(),
             "given": given,
             "limit": rows,

@@ -176,7 +176,7 @@ async def _changed(served: Service, user: str, cell: str, form: Change) -> Mappi
     if not form.machine:
         raise Refused("No machine is selected.")
     if form.do == "down" and not form.sure:
-        raise Refused("Not marked as down: confirm that its tasks may be started elsewhere.")
+        raise Refused("Not marked as down: confirm that its tasks start on other machines.")
     if form.do == "drain":
         limit = parse_duration(form.deadline) if form.deadline.strip() else None
         return await served.call(cell, user, Client.drain, *form.machine, deadline_ms=limit)

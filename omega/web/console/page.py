@@ -35,6 +35,10 @@ class View:
     """For example ``omega job list --json``."""
     path: str
     """For example ``/v1/jobs``, with its query; the cell is added."""
+    method: str = "GET"
+    """The method of requests to `path`; an address is a link only if it is GET."""
+    note: str = ""
+    """How what the command prints differs from the page."""
 
     def url(self, cell: str) -> str:
         """Return the address under ``/v1`` in a cell."""
@@ -80,8 +84,10 @@ def frame_of(request: Request, view: View, cell: str = "", mirror: Any = None, e
         title=view.title,
         cell=cell,
         section=view.section,
-        command=f"{view.command} --cell {cell}" if cell else view.command,
-        url=view.url(cell),
+        command=f"{view.command} --cell {cell}" if cell and view.command else view.command,
+        url=view.url(cell) if view.path else "",
+        method=view.method,
+        note=view.note,
         csrf=getattr(request.state, "csrf", ""),
         index=str(mirror.index) if mirror else "",
         now_ms=mirror.at_ms if mirror else 0,

@@ -12,6 +12,7 @@ from omega.cellstate.errors import OmegaError
 from omega.client.client import Client
 from omega.jobfile.reader import JobFile
 from omega.queries import units
+from omega.queries.fleet import Fleet
 from omega.queries.shortfalls import remedy_text
 from omega.web.access.visitors import Reader, Submitter
 from omega.web.console.page import View, back, show
@@ -20,7 +21,12 @@ from omega.web.service import Served
 
 router = APIRouter(include_in_schema=False)
 VIEW = View(
-    template="plan.html", section="plan", title="Plan", command="omega job plan --json FILE", path="/v1/jobs/plan"
+    template="plan.html",
+    section="plan",
+    title="Plan",
+    command="omega job plan --json FILE",
+    path="/v1/jobs/plan",
+    method="POST",
 )
 EXAMPLE = """\
 name: hello
@@ -29,6 +35,8 @@ tasks:
     resources: {cpu: 500m, memory: 256Mi}
     command: ["sleep", "60"]
 """
+SIMULATED_EXAMPLE = EXAMPLE.replace('command: ["sleep", "60"]', "duration: 60s")
+"""The example for a cell whose machines run no commands."""
 MOST_PLACES = 30
 """Machines of a plan that are listed."""
 AROUND = 2
@@ -52,16 +60,28 @@ class SourceLine(NamedTuple):
 
 
 @router.get("/cells/{cell}/plan")
-async def plan_page(request: Request, cell: str, _: Reader, example: int = 0) -> Response:
-    """Show the empty form, or the one with an example."""
-    return await show(request, cell, VIEW, _ready, **_values(EXAMPLE if example else ""))
+async def plan_page(
+    request: Request, cell: str, visitor: Reader, served: Served, example: int = 0, job: str = ""
+) -> Response:
+    """Show the empty form, or the one with an example, or with the file of a job."""
+    values = _values("")
+    if job:
+        values["text"] = (await served.call(cell, visitor.user, Client.job_file, job))["text"]
+    elif example:
+        del values["text"]
+
+    def read(mirror: Any) -> Mapping[str, Any]:
+        fleet = Fleet(mirror.held.sums())
+        return {"text": SIMULATED_EXAMPLE if fleet.up and fleet.all_simulated else EXAMPLE}
+
+    return await show(request, cell, VIEW, read, **values)
 
 
 @router.post("/cells/{cell}/plan")
 async def plan(request: Request, cell: str, visitor: Submitter, served: Served) -> Response:
     """Plan the job file of the form, or submit it."""
     form = await request.form()
-    text, hold = str(form.get("text", "")), bool(form.get("hold"))
+    text, hold = with_plain_ends(str(form.get("text", ""))), bool(form.get("hold"))
     job = job_file(text)
     try:
         if form.get("step") == "submit":
@@ -76,8 +96,13 @@ async def plan(request: Request, cell: str, visitor: Submitter, served: Served) 
 
 def job_file(text: str) -> JobFile:
     """Return text from a form as a job file; browsers send line ends as CR LF."""
-    text = text.replace("\r\n", "\n")
+    text = with_plain_ends(text)
     return JobFile("job.json" if text.lstrip().startswith(("{", "[")) and _is_json(text) else "job.yaml", text)
+
+
+def with_plain_ends(text: str) -> str:
+    """Return text with LF as the end of each line: browsers send CR LF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _is_json(text: str) -> bool:
@@ -125,9 +150,10 @@ def faults_of(message: str) -> list[Fault]:
 
 
 def marked_lines(text: str, faults: Sequence[Fault]) -> list[SourceLine]:
-    """Return the lines of a text with faults, and those around them."""
-    by_line = {line: list(same) for line, same in groupby(sorted(faults, key=_line), _line)}
-    lines, shown = text.split("\n"), set[int]()
+    """Return the lines of a text with faults, and those around them; a fault beyond the last line is shown there."""
+    lines, shown = with_plain_ends(text).removesuffix("\n").split("\n"), set[int]()
+    at_line = sorted(((min(fault.line or 0, len(lines)), fault) for fault in faults), key=lambda each: each[0])
+    by_line = {line: [fault for _, fault in same] for line, same in groupby(at_line, lambda each: each[0])}
     for at in by_line:
         shown |= set(range(max(1, at - AROUND), at + AROUND + 1)) if at else set()
     found: list[SourceLine] = []
@@ -138,10 +164,6 @@ def marked_lines(text: str, faults: Sequence[Fault]) -> list[SourceLine]:
             found.append(SourceLine(0, "…"))
         found.append(SourceLine(number, lines[number - 1][:500], by_line.get(number, ())))
     return found
-
-
-def _line(fault: Fault) -> int:
-    return fault.line or 0
 
 
 def planned_job(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +179,8 @@ def planned_job(job: Mapping[str, Any]) -> dict[str, Any]:
         "text": text,
         "machines": job["placements"][:MOST_PLACES],
         "more": max(0, len(job["placements"]) - MOST_PLACES),
-        "after": f"after {units.age(job['after_seconds'])} below the fair share" if job["after_seconds"] else "",
+        "after": f"once its pool was below its fair share for {units.age(job['after_seconds'])}"
+        if job["after_seconds"]
+        else "",
         "remedies": [remedy_text(each) for each in job["fits_after"]],
     }

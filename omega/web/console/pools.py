@@ -11,7 +11,7 @@ from omega.client.client import Client
 from omega.queries import units
 from omega.queries.pool_reasons import pool_reason, standing_text
 from omega.queries.pool_shares import STARVING
-from omega.web.access.visitors import Operator, Reader
+from omega.web.access.visitors import Reader, required
 from omega.web.console import pool_changes, timelines
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
@@ -21,7 +21,7 @@ router = APIRouter(include_in_schema=False)
 VIEW = View(template="pools.html", section="pools", title="Pools", command="omega pool list --json", path="/v1/pools")
 PLAN = View(
     template="pool_change.html", section="pools", title="Change pools", command="omega pool plan --json FILE",
-    path="/v1/pools/plan",
+    path="/v1/pool-file/plan", method="POST",
 )  # fmt: skip
 MOST_ROWS = 500
 """Pools on a page; a cell has at most 2,000 and their users."""
@@ -116,12 +116,13 @@ async def change_page(request: Request, cell: str, visitor: Reader, served: Serv
 
 
 @router.post("/cells/{cell}/pools/change")
-async def change(request: Request, cell: str, visitor: Operator, served: Served) -> Response:
-    """Show the shares after a change of pools, or make the change."""
+async def change(request: Request, cell: str, visitor: Reader, served: Served) -> Response:
+    """Show the shares after a change of pools to everybody, or make the change for an operator."""
     form = {name: str(value) for name, value in (await request.form()).items()}
     pool = form.get("pool", "")
     try:
         if form.get("step") == "make":
+            required(request, "operator")
             version = await served.call(cell, visitor.user, pool_changes.make, form)
             return back(link_of(cell)("pools"), f"The pools were changed; they have version {version}.")
         planned = await served.call(cell, visitor.user, pool_changes.plan, form)

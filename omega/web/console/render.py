@@ -46,6 +46,9 @@ class Frame:
     """The page that the navigation marks: ``jobs``."""
     command: str = ""
     url: str = ""
+    method: str = "GET"
+    note: str = ""
+    """How what the command prints differs from the page."""
     csrf: str = ""
     index: str = ""
     now_ms: int = 0

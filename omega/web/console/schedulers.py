@@ -52,15 +52,20 @@ class Matrix(NamedTuple):
 
 
 def conflict_matrix(rows: Iterable[Mapping[str, Any]]) -> Matrix:
-    """Return the matrix of rows of who lost to whom; the schedulers with most conflicts first, unknown winners last."""
+    """Return the matrix of rows of who lost to whom; rows and columns have one order.
+
+    The schedulers with most conflicts are first, unknown winners last.
+    """
     listed = list(rows)
     lost, won = dict[str, int](), dict[str, int]()
     for row in listed:
         total = row["fine"] + row["coarse"]
         lost[row["loser"]] = lost.get(row["loser"], 0) + total
         won[row["winner"]] = won.get(row["winner"], 0) + total
-    losers = sorted(lost, key=lambda name: (-lost[name], name))[:MOST_SCHEDULERS]
-    winners = sorted(won, key=lambda name: (name == UNKNOWN, -won[name], name))[:MOST_SCHEDULERS]
+    total_of = {name: lost.get(name, 0) + won.get(name, 0) for name in {*lost, *won}}
+    order = sorted(total_of, key=lambda name: (name == UNKNOWN, -total_of[name], name))
+    losers = [name for name in order if name in lost][:MOST_SCHEDULERS]
+    winners = [name for name in order if name in won][:MOST_SCHEDULERS]
     top = max((row["fine"] + row["coarse"] for row in listed), default=1)
     cells, others = {}, 0
     for row in listed:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from omega.web.access.roles import Role
 from omega.web.service import Service
 from tests.browser.demo_cell import JOBS, MARKUP, DemoCell, fill
 from tests.web.console.pages import Pages, Tags, words
@@ -152,7 +153,7 @@ async def test_pools_have_bars_on_one_scale_and_a_reason(pages: Pages) -> None:
     assert "starving" in text
     assert "its weight decides, 1 of 3 (33 %) among 2 pools that want more cpu." in text
     assert 'aria-label="cpu: fair share' in html
-    below = words(await pages.page("pools?below=production&resource=memory"))
+    below = words(await pages.page("pools?below=production&resource=memory")).partition("Evictions by pool")[0]
     assert "web" in below
     assert "research" not in below.partition("Evictions between pools")[0]
 
@@ -219,3 +220,85 @@ async def test_a_reader_sees_no_forms_that_change(demo: DemoCell) -> None:
         assert (await pages.post("pools/change", {"step": "make"})).status_code == 403
         assert "Change weights" not in await pages.page("pools")
         assert (await pages.post("plan", {"text": "x", "step": "submit"})).status_code == 403
+
+
+LISTED = (
+    "", "jobs", "jobs?pool=production", "jobs?state=failed&name=a&reason=RESOURCES", "jobs/racer", "jobs/racer?why=1",
+    "jobs/racer/file", "jobs/racer/logs?task=1&stream=stderr", "jobs/racer/change?action=hold", "machines",
+    "machines?state=up", "machines/node-00007", "schedulers", "pools", "pools/change", "plan", "events",
+    "events?kind=conflict&job=racer", "events?version=30",
+)  # fmt: skip
+NO_OUTPUT = 404
+"""Of the output of a simulated task."""
+
+
+@pytest.mark.parametrize("path", LISTED)
+async def test_the_address_at_the_end_of_every_page_answers(pages: Pages, path: str) -> None:
+    footer = (await pages.page(path)).partition("<footer>")[2]
+    links = [unescape(link) for link in Tags(footer).links]
+    if path in ("plan", "pools/change"):
+        assert links == []
+        assert "POST /v1/" in words(footer)
+        return
+    (link,) = links
+    answer = await pages.client.get(link)
+    if "/logs" in path:
+        assert "task=1&stream=stderr&tail=400" in link
+        assert "--task 1 --stderr --tail 400" in words(footer)
+        assert answer.status_code in (200, NO_OUTPUT)
+        return
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_the_end_of_a_page_names_filters_that_the_command_lacks_and_an_error_has_none(pages: Pages) -> None:
+    assert "(not filtered by pool, name)" in words(await pages.page("jobs?pool=production&name=a"))
+    assert "This page:" not in await pages.page("machines/none", 404)
+
+
+@pytest.mark.parametrize("role", ["reader", "operator"])
+async def test_tables_have_a_header_cell_for_each_cell(demo: DemoCell, role: Role) -> None:
+    async with visit(Service(demo.url), role) as client:
+        pages = Pages(client, demo.cell.name)
+        for path in ("", "jobs", "machines", "machines/node-00007", "schedulers", "pools", "jobs/racer", "events"):
+            html = await pages.page(path)
+            for head, body in re.findall(r"<thead>(.*?)</thead>\s*<tbody>(.*?)</tbody>", html, re.DOTALL):
+                for row in (each for each in re.findall(r"<tr.*?</tr>", body, re.DOTALL) if "colspan" not in each):
+                    assert _cells(row) == _cells(head), path
+
+
+def _cells(row: str) -> list[bool]:
+    """Return of each cell of a row whether readers do not see it."""
+    return ['class="pick"' in cell for cell in re.findall(r"<t[hd]\b[^>]*>", row)]
+
+
+async def test_every_error_of_a_file_is_shown_without_line_ends_of_browsers(pages: Pages) -> None:
+    for step in ("plan", "submit"):
+        html = await pages.posted("plan", {"text": "a: [", "step": step}, 422)
+        assert "1 a: [ not readable as YAML or JSON" in words(html)
+    html = await pages.posted("plan", {"text": "name: con\r\ntasks:\r\n  - count: 0\r\n", "step": "plan"}, 422)
+    assert "1 name: con 2 tasks: 3 - count: 0 tasks[0].count" in words(html)
+    assert "\\u000d" not in html
+
+
+async def test_a_job_that_ended_is_submitted_again_from_its_file(pages: Pages, demo: DemoCell) -> None:
+    text = "name: again/../y\nsimulate: true\ntasks: [{count: 1, resources: {cpu: 1}, duration: 1h}]\n"
+    job = (await pages.post("plan", {"text": text, "step": "submit"})).headers["location"].rpartition("/")[2]
+    assert (await pages.get("jobs/again%2F..%2Fy")).headers["location"].endswith(f"/jobs/{job}")
+    assert "Edit and update …" in await pages.page(f"jobs/{job}")
+    demo.client.stop(job)
+    for path in (f"jobs/{job}", f"jobs/{job}/file"):
+        html = await pages.page(path)
+        assert "Edit and update …" not in html
+        assert f'href="{pages.path(f"plan?job={job}")}"' in html
+    assert "name: again/../y" in await pages.page(f"plan?job={job}")
+
+
+async def test_the_example_suits_the_machines(pages: Pages) -> None:
+    assert "duration: 60s" in await pages.page("plan?example=1")
+
+
+async def test_numbers_of_schedulers_and_pools_link_to_nothing_else(pages: Pages) -> None:
+    for path in ("schedulers", "pools"):
+        numbers = re.findall(r'<td class="num"><a href="([^"]*)"', await pages.page(path))
+        assert all("conflict" in link or "pools/change" in link for link in map(unescape, numbers)), numbers

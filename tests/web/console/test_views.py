@@ -66,6 +66,8 @@ def test_who_lost_to_whom_most_conflicts_first_unknown_winners_last() -> None:
     assert (found["fine"], found["coarse"], found["machines"]) == (10, 0, [("m2", 2)])
     assert [each["version"] for each in found["transactions"]] == [9, 1, 0, 0]
     assert schedulers.details(rows, "x", "y")["machines"] == []
+    crossed = schedulers.conflict_matrix([conflict("b/0", "b/1", 9, 0), conflict("b/1", "b/0", 1, 0)])
+    assert crossed.losers == crossed.winners == ["b/0", "b/1"]
     many = [conflict(f"b/{n}", "w", 1, 0) for n in range(40)]
     assert schedulers.conflict_matrix(many).others == 16
 
@@ -104,7 +106,9 @@ def test_lines_with_faults_are_shown_with_those_around_them() -> None:
         plan.Fault(None, "a"),
     ]
     shown = plan.marked_lines(text, faults)
-    assert [line.number for line in shown] == [1, 2, 3, 4, 0, 18, 19, 20, 21, 22]
+    assert [line.number for line in shown] == [1, 2, 3, 4, 0, 18, 19, 20, 21, 22, 0, 27, 28, 29]
+    assert [fault.text for fault in shown[-1].faults] == ["beyond"]
+    assert [line.text for line in plan.marked_lines("a: [\r\n", [plan.Fault(2, "x")])] == ["a: ["]
     assert [fault.text for fault in shown[1].faults] == ["x", "y"]
     assert plan.marked_lines(text, []) == []
 
