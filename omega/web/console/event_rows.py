@@ -4,10 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from omega.cellstate.resources import format_amount
+
 MOST_NAMED = 3
 """Machines of a row that are named."""
 _SHOWN = frozenset({"version", "at_ms", "by", "kind", "job", "machine", "count", "since", "began_ms"})
 _INTERNAL = frozenset({"placement", "tasks", "seen", "incarnation", "number", "copies", "asserted", "words", "events"})
+
+_AMOUNTS = frozenset({"capacity", "resources"})
+"""Fields with amounts of resources, in the units of the store."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,10 +81,11 @@ def _detail(event: Mapping[str, Any]) -> str:
 
 
 def _fact(name: str, value: object) -> str:
-    if value is None or value == "" or name == "name":
+    if value is None or value is False or value == "" or name == "name":
         return ""
     if isinstance(value, Mapping):
-        return " ".join(f"{key} {amount}" for key, amount in value.items() if amount is not None)
+        as_text = format_amount if name in _AMOUNTS else lambda _, number: number
+        return " ".join(f"{key} {as_text(key, amount)}" for key, amount in value.items() if amount is not None)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"{name} {' '.join(map(str, value))}"
     return str(value) if name in ("reason", "verdict", "state", "member") else f"{name.replace('_', ' ')} {value}"

@@ -13,13 +13,13 @@
   let readMs = 0, readAt = 0;  // time of the last reading, and when it came here by a clock that does not jump
 
   function say(text) {
-    const said = text + (text && readMs ? ` The last reading is of ${new Date(readMs).toLocaleString()}.` : "");
+    const said = text + (text && readMs ? ` The last reading is of ${new Date(readMs).toLocaleString([], { hourCycle: "h23" })}.` : "");
     if (!notice.isConnected) document.querySelector("main").prepend(notice);
     if (notice.textContent !== said) notice.textContent = said;
     Object.assign(notice, { role: "status", className: text ? "message note" : "" });
   }
 
-  const read = (ms) => ms && ms !== readMs && ([readMs, readAt, stamp.textContent] = [ms, performance.now(), new Date(ms).toLocaleTimeString()]);
+  const read = (ms) => ms && ms !== readMs && ([readMs, readAt, stamp.textContent] = [ms, performance.now(), new Date(ms).toLocaleTimeString([], { hourCycle: "h23" })]);
 
   // Elements are changed in place, so that focus, selection, scroll positions and open details stay.
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE && (node.dataset.key || node.id)) || "";

@@ -42,11 +42,11 @@ def test_a_row_has_the_facts_that_have_no_column() -> None:
             _event(1, "conflict", job="j1", machine=1, count=1, verdict="moved", seen=3),
             _event(2, "submit", job="new", name="fresh", job_kind="batch", precedence=5, count=1),
             _event(3, "limit", job_kind="service", resources={"cpu": 5, "memory": None}, precedence=[0, 9]),
-            _event(4, "failed", job="j1", machine=1, count=1, reason="exit status 3"),
+            _event(4, "failed", job="j1", machine=1, count=1, reason="exit status 3", removed=False),
         ],
     )
     assert [row.detail for row in rows] == [
-        "moved", "job kind batch, precedence 5", "job kind service, cpu 5, precedence 0 9", "exit status 3",
+        "moved", "job kind batch, precedence 5", "job kind service, cpu 5m, precedence 0 9", "exit status 3",
     ]  # fmt: skip
     assert rows[1].job_name == "fresh"
 
