@@ -107,11 +107,11 @@ def _of_parameters(error: RequestValidationError) -> Response:
 
 def _methods(app: FastAPI, path: str) -> str:
     """Return the methods of a path of the API: of all its routes, of which a router knows those of the first alone."""
-    found = set[str]()
-    for template, operations in app.openapi()["paths"].items():
-        if re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
+    paths, found = app.openapi()["paths"], set[str]()
+    for template, operations in paths.items():
+        if path not in paths and re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
             found |= operations.keys()
-    return ", ".join(sorted(map(str.upper, found)))
+    return ", ".join(sorted(map(str.upper, found | paths.get(path, {}).keys())))
 
 
 Handler = Callable[[Request, Any], Awaitable[Response]]
