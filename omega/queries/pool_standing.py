@@ -179,7 +179,7 @@ def share_sentences(stands: Mapping[str, Any]) -> Iterator[str]:
     text = f" (satisfaction {ratio:.2f})" if isinstance(ratio, float) else ""
     yield f"holds {at} {used} of its own fair share {fair} in pool {stands['pool']}{text}"
     if stands["above"] and isinstance(ratio, float) and ratio < 1:
-        who = ", ".join(f"{each['name']} ({_text(each['over'])})" for each in stands["above"])
+        who = ", ".join(f"{each['name']} ({_rounded(each['over'])})" for each in stands["above"])
         yield f"above their own fair share in pool {stands['pool']}: {who}"
 
 
@@ -196,7 +196,7 @@ def sentences(stands: Mapping[str, Any]) -> Iterator[str]:
         yield f"its gang exceeds what is left of the share by {_text(stands['beyond'])}: it waits for free room"
         return
     if stands["status"] != NORMAL and stands["holders"]:
-        who = ", ".join(f"{each['pool']} ({_text(each['over'])})" for each in stands["holders"])
+        who = ", ".join(f"{each['pool']} ({_rounded(each['over'])})" for each in stands["holders"])
         yield f"above their fair share: {who}"
         if stands["reclaim"] == "never":
             yield "reclaim is never: it waits until their tasks end"
@@ -226,3 +226,8 @@ def _value(value: object) -> str:
 
 def _text(amounts: Mapping[str, int]) -> str:
     return " ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items())
+
+
+def _rounded(amounts: Mapping[str, int]) -> str:
+    """Return amounts that follow from fair shares, which are no whole units."""
+    return ", ".join(f"{name} {units.amount(name, amount)}" for name, amount in amounts.items())
