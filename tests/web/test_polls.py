@@ -85,11 +85,13 @@ def test_polls_that_wait_hold_no_threads_and_end_with_their_clients(fake: Any) -
     polls = [Thread(target=_give_up, args=(web,)) for _ in range(30)]
     for poll in polls:
         poll.start()
-    time.sleep(1)
-    assert active_count() - before <= 30 + 2  # those of the clients
+    deadline = time.monotonic() + 10
+    while mirrors.waiting < 30 and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert mirrors.waiting == 30
+    assert active_count() - before <= 30 + 2  # those of the clients
     for poll in polls:
-        poll.join(20)
+        poll.join(30)
     deadline = time.monotonic() + 10
     while mirrors.waiting and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -98,4 +100,4 @@ def test_polls_that_wait_hold_no_threads_and_end_with_their_clients(fake: Any) -
 
 def _give_up(web: httpx.Client) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        web.get("/v1/jobs?index=10-aa&wait=1m", timeout=2)
+        web.get("/v1/jobs?index=10-aa&wait=1m", timeout=12)

@@ -302,3 +302,13 @@ async def test_numbers_of_schedulers_and_pools_link_to_nothing_else(pages: Pages
     for path in ("schedulers", "pools"):
         numbers = re.findall(r'<td class="num"><a href="([^"]*)"', await pages.page(path))
         assert all("conflict" in link or "pools/change" in link for link in map(unescape, numbers)), numbers
+
+
+async def test_only_operators_make_a_previewed_change(demo: DemoCell) -> None:
+    before = demo.cell.pools().version
+    async with visit(Service(demo.url), "submitter") as client:
+        pages = Pages(client, demo.cell.name)
+        form = {"weight:research": "7", "step": "plan"}
+        assert "Fair shares before and after" in words(await pages.posted("pools/change", form))
+        assert (await pages.post("pools/change", form | {"step": "make"})).status_code == 403
+    assert demo.cell.pools().version == before
