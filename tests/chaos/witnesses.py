@@ -6,6 +6,7 @@ Python client; a job in those of `Commits` was submitted, placed or ended by a s
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Acknowledged:
     version: int = 0
 
 
-class Witness(threading.Thread):
+class Witness(threading.Thread, ABC):
     """A client that acts until it is closed; errors that it met are in `errors`."""
 
     def __init__(self, opened: "Client | RedisCell", pause: float) -> None:
@@ -50,9 +51,9 @@ class Witness(threading.Thread):
         self.broken: BaseException | None = None
         self._stopped = threading.Event()
 
+    @abstractmethod
     def act(self, number: int) -> None:
         """Do the next step. Raises OmegaError, which is kept."""
-        raise NotImplementedError
 
     def run(self) -> None:
         """Act again and again."""

@@ -139,7 +139,7 @@ class Gate:
         if given is None and headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
             given = field_of(await exchange.body(), CSRF_FIELD)
         if not self.access.sessions.same(given or "", wanted):
-            raise Refusal(403, "the form is not of this session; load its page again, and send it from there")
+            raise Refusal(403, "the form belongs to another login; load its page again, and send it from there")
 
 
 def _is_open(scope: Scope) -> bool:

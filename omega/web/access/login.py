@@ -63,7 +63,7 @@ class Login:
                 raise Refusal(403, "the form was sent by a page of another site")
             csrf = field_of(await exchange.body(), "csrf")
             if not self.access.sessions.same(csrf, self.access.sessions.csrf(session.name)):
-                raise Refusal(403, "the form is not of this session; load its page again, and send it from there")
+                raise Refusal(403, "the form belongs to another login; load its page again, and send it from there")
             self.access.sessions.end(session)
         name = cookie_name(site.port, secure=site.secure)
         await exchange.respond(_to(LOGIN, set_cookie(name, "", secure=site.secure)))

@@ -179,7 +179,7 @@ async def test_a_form_without_the_token_of_the_session_is_refused(
 ) -> None:
     answer = await browser.post("/cells/a/jobs", headers={**FORM, **sent}, content=body)
     assert answer.status_code == 403
-    assert "the form is not of this session" in answer.json()["detail"]
+    assert "the form belongs to another login" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "application/json", ""])
