@@ -11,8 +11,7 @@ from omega.cellstate.model import Job, MachineState
 from omega.queries import cells, machines as machines_module, pool_shares, schedulers
 from omega.queries.delays import delay_json
 from omega.queries.event_list import Filter
-from omega.queries.job_state import counts, own_groups, state
-from omega.queries.jobs import find_job, user_source
+from omega.queries.jobs import find_job, job_json
 from omega.queries.mirror import job_pages
 from omega.queries.mirror.codes import ABSENT
 from omega.queries.mirror.event_documents import event_document
@@ -196,27 +195,8 @@ class CellMirror:
     def _job_json(self, row: int) -> Document:
         job, reasons = self.held.table.job(row), self._reader.reasons
         reason = reasons.of(job, self.held.table.value("shape", row)) or None
-        return {
-            "id": job.id,
-            "name": job.name,
-            "kind": job.kind,
-            "precedence": job.precedence,
-            "gang": job.gang.name.lower(),
-            "gang_min": job.gang_min or None,
-            "state": state(job),
-            "reason": reason,
-            "delay": delay_json(reasons.room.delay(job), self.at_ms) if reason == "LOCALITY" else None,
-            "user": job.spec.get("user"),
-            "user_source": user_source(job),
-            "modify_index": job.modified,
-            "held": job.held,
-            "gate": job.gate or None,
-            "after": [wait._asdict() for wait in job.after],
-            "submitted_ms": job.submitted_ms,
-            "submitted_by": job.submitter or None,
-            "age_seconds": max(0, self.at_ms - job.submitted_ms) / 1000,
-            "counts": counts(own_groups(job)),
-        }
+        delay = delay_json(reasons.room.delay(job), self.at_ms) if reason == "LOCALITY" else None
+        return job_json(job, None, self.at_ms) | {"reason": reason, "delay": delay}
 
     def job_row(self, job_id: str) -> Document | None:
         """Return the row of a job in `jobs`; None when it is not kept."""
