@@ -35,7 +35,7 @@ lint: $(DEV)  ## only the checks of the text: ruff, mypy, import-linter, tidy, d
 	@$(BIN)/pytest -q -n $(WORKERS) tests/architecture $(ARGS)
 
 chaos: $(DEV)  ## the long forms of tests, up to two minutes each, and every contract with every client; 300,000 operations of twin and scripts compared; the simulator against its peer, ten seeds
-	@$(BIN)/pytest -m chaos $(ARGS)
+	@$(BIN)/pytest -m chaos -o timeout=3600 $(ARGS)
 
 bench: $(RUN)  ## what the store and the schedulers do per second here: omega bench commit, then conflict
 	@$(BIN)/omega bench commit $(ARGS)

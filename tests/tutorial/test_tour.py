@@ -19,7 +19,7 @@ from tests.tutorial.page import SECONDS, at_work, blocks, commands, same, withou
 LOOKS = {"list", "status", "why", "plan", "limits", "events", "verify", "logs", "top"}
 """Commands that change nothing: they are asked again until they show what is to come."""
 LOOK_SECONDS = 20.0
-STAYS = (["omega", "up"], ["omega", "agent"], ["omega", "scheduler", "run"])
+STAYS = (["omega", "up"], ["omega", "agent"], ["omega", "scheduler", "run"], ["omega", "serve"])
 """Commands that run in a terminal of their own until Ctrl-C."""
 
 
