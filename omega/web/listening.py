@@ -69,7 +69,7 @@ class Listen:
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             family, _, _, _, address = found[0]
-            made = socket.socket(family, socket.SOCK_STREAM)
+            made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio lets Nagle delay
             with closing_at_error(made):
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 made.bind(address)
