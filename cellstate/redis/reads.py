@@ -343,10 +343,15 @@ class RedisReads(RedisCuts):
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
         """Return every registered scheduler: incarnation, whether its lease holds, its last figures."""
         known, figures = self._hash("schedulers"), self._hash("stats")
-        members = {}
-        for name, incarnation in self._readable("schedulers", sorted(known.items()), _incarnation):
-            alive = bool(self._command(self.client.exists, f"{self._prefix}lease:{name}"))
-            members[name] = incarnation, alive, self._figures(name, figures.get(name.encode(), b""))
+        incarnations = list(self._readable("schedulers", sorted(known.items()), _incarnation))
+        with self.client.pipeline(transaction=False) as pipe:
+            for name, _ in incarnations:
+                pipe.exists(f"{self._prefix}lease:{name}")
+            held = self._command(pipe.execute)
+        members = {
+            name: (incarnation, bool(alive), self._figures(name, figures.get(name.encode(), b"")))
+            for (name, incarnation), alive in zip(incarnations, held, strict=True)
+        }
         self._members = [name for name, (_, alive, _) in members.items() if alive]
         return members
 

@@ -13,9 +13,11 @@ from omega.queries.job_warnings import warnings_of
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
+    from omega.cellstate.pools import Pools
     from omega.cellstate.ports import JobStore
     from omega.cellstate.replies import Submitted
     from omega.client.lost_jobs import Submissions
+    from omega.queries.working_copy import Members
 
 Document = dict[str, Any]
 
@@ -50,9 +52,8 @@ def submit_together(cell: "JobStore", asked: Sequence[Submission], kept: "Submis
 
     Raises StoreError when the store fails; then some submissions may have taken effect.
     """
-    cell.members()
-    partings, fields = cell.sightings.partings, KindFields(cell)
-    pools = cell.pools()
+    members, partings, pools = cell.members(), cell.sightings.partings, cell.pools()
+    fields = KindFields(cell, members)
     for each in asked:
         try:
             given = given_jobs(cell, each.jobs, fields, each.next_id)
@@ -68,7 +69,7 @@ def submit_together(cell: "JobStore", asked: Sequence[Submission], kept: "Submis
     _check_names(cell, [each for each in asked if each.error is None])
     for hold in (False, True):
         _send(cell, [each for each in asked if each.error is None and each.hold == hold], kept, by, hold=hold)
-    _answer(cell, [each for each in asked if each.error is None])
+    _answer(cell, [each for each in asked if each.error is None], members, pools)
     if cell.sightings.partings != partings:  # the store lost versions meanwhile, maybe those of these jobs
         kept.again(cell, _now_ms, by, {spec.id for each in asked if each.answer for spec in each.specs})
 
@@ -104,9 +105,9 @@ def _send(cell: "JobStore", asked: Sequence[Submission], kept: "Submissions", by
                     return  # the jobs of later calls are not sent
 
 
-def _answer(cell: "JobStore", asked: Sequence[Submission]) -> None:
+def _answer(cell: "JobStore", asked: Sequence[Submission], members: "Members", pools: "Pools") -> None:
     pairs = [zip(each.specs, each.answers, strict=True) for each in asked]
     fresh = [[spec for spec, answer in each if answer.status == "new"] for each in pairs]
-    for each, warned in zip(asked, warnings_of(cell, fresh), strict=True):
+    for each, warned in zip(asked, warnings_of(cell, fresh, members, pools), strict=True):
         rows = submission.submitted_json(each.specs, each.answers)
         each.answer = {"cell": cell.name, "jobs": rows, "warnings": [*each.warnings, *warned]}

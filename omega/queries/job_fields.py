@@ -11,6 +11,7 @@ from omega.cellstate.errors import BadInput
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
+    from omega.queries.working_copy import Members
     from omega.schedulers.job_fields import JobField
 
 PUBLISHED = "job_fields"
@@ -37,21 +38,22 @@ def values_text(cell: "Queries", job: "Job") -> str:
 
 
 class KindFields:
-    """The declared fields by kind. Reads the cell once, when the first kind is asked for.
+    """The declared fields by kind. Reads the cell once, when the first kind is asked for, unless `members` is given.
 
     The live schedulers of a kind decide: they published their declarations when they registered. Without one it is the
     scheduler of the kind that left last, then the installed one of that name.
     """
 
-    def __init__(self, cell: "Queries") -> None:
+    def __init__(self, cell: "Queries", members: "Members | None" = None) -> None:
         """Read nothing yet."""
-        self.cell = cell
+        self.cell, self._members = cell, members
         self._known: dict[str, Sequence[JobField] | None] = {}
 
     @cached_property
     def _live(self) -> Mapping[str, list[Mapping[str, Any]]]:
         found: dict[str, list[Mapping[str, Any]]] = {}
-        for name, (_, alive, figures) in sorted(self.cell.members().items()):
+        members = self.cell.members() if self._members is None else self._members
+        for name, (_, alive, figures) in sorted(members.items()):
             if alive and PUBLISHED in figures:
                 found.setdefault(name.partition("/")[0], []).append(figures)
         return found

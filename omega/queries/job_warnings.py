@@ -14,9 +14,11 @@ from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
+    from omega.cellstate.pools import Pools
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
+    from omega.queries.working_copy import Members
     from omega.schedulers.constraints.demands import Relation
     from omega.schedulers.work import Work
 
@@ -37,13 +39,18 @@ def warnings(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     return _merged(_Warnings(cell, specs).all()) if specs else []
 
 
-def warnings_of(cell: "Queries", submissions: "Sequence[Sequence[JobSpec]]") -> list[list[str]]:
-    """Warnings about the jobs of each of several submissions, which have different names."""
+def warnings_of(
+    cell: "Queries", submissions: "Sequence[Sequence[JobSpec]]", members: "Members", pools: "Pools"
+) -> list[list[str]]:
+    """Warnings about the jobs of each of several submissions, which have different names.
+
+    `members`, `pools`: those of the cell, as they were just read.
+    """
     specs = [spec for each in submissions for spec in each]
     by_job: dict[str, list[_Warning]] = {}
-    for each in _Warnings(cell, specs).all() if specs else ():
+    for each in _Warnings(cell, specs, pools).all() if specs else ():
         by_job.setdefault(each.job, []).append(each)
-    missing = {spec.kind for spec in specs} - kinds_of(cell.members()) if specs else set()
+    missing = {spec.kind for spec in specs} - kinds_of(members)
     return [
         _merged(warned for spec in each for warned in by_job.get(spec.name, ()))
         + [_unserved(kind) for kind in sorted({spec.kind for spec in each} & missing)]
@@ -81,9 +88,9 @@ def _unserved(kind: str) -> str:
 class _Warnings:
     """Reads jobs and machines once for any number of jobs."""
 
-    def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]") -> None:
+    def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
         self.cell, self.specs, self.fleet = cell, specs, Fleet(cell.sums())
-        self._pool_limits = PoolLimits(cell)
+        self._pool_limits = PoolLimits(cell, pools)
         self._last: tuple[JobSpec, Work] | None = None
 
     def all(self) -> list[_Warning]:

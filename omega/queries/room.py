@@ -29,15 +29,15 @@ MOST_EXPLAINED = 200
 
 
 class PoolLimits:
-    """The pools of a cell and their limits; they are read once, when first needed."""
+    """The pools of a cell and their limits; they are read once, when first needed, unless `pools` is given."""
 
-    def __init__(self, cell: "Queries") -> None:
-        self.cell = cell
+    def __init__(self, cell: "Queries", pools: "Pools | None" = None) -> None:
+        self.cell, self._given = cell, pools
 
     @cached_property
     def pools(self) -> "Pools":
         """The pools of the cell."""
-        return self.cell.pools()
+        return self.cell.pools() if self._given is None else self._given
 
     @cached_property
     def _use(self) -> "Mapping[str, PoolUse]":
