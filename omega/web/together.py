@@ -11,6 +11,8 @@ from omega.client.together import Submission
 
 MOST = 250
 """Submissions of a call: some milliseconds of the server's time."""
+PAUSE_SECONDS = 0.01
+"""Time between two calls of a user for whom more waits; most of what a call costs does not depend on how many it has."""
 Call = Callable[..., Awaitable[Any]]
 
 
@@ -55,5 +57,7 @@ class Together:
                 for _, done in some:
                     if not done.cancelled():
                         done.set_result(None) if failure is None else done.set_exception(failure)
+                if queue:
+                    await asyncio.sleep(PAUSE_SECONDS)
         finally:
             del self._waiting[cell, user]
