@@ -1,9 +1,11 @@
 """``omega bench web``: what pages and the HTTP API cost: the mirror of a large cell, its documents, its reads.
 
 A cell is filled with machines and jobs. A process of its own mirrors it, so that its memory is that of the mirror. Then
-the cell changes as much as in half a second, and the mirror reads once: as often as its reader does.
+the cell changes as much as in half a second, and the mirror reads once: as often as its reader does. At last ``omega
+serve`` answers requests for pages of the cell.
 """
 
+import http.client
 import json
 import subprocess
 import sys
@@ -14,10 +16,12 @@ from secrets import randbelow, token_hex
 from statistics import median
 from typing import Any
 
-from benchmarks.computer import computer, now_ms, spread
+from benchmarks.computer import computer, cpu_seconds, now_ms, resident_bytes, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, CAPACITY, Filler, chunks
 from benchmarks.store import Store, StoreSettings
+from benchmarks.web_reader import MIB, PAGES
+from benchmarks.web_submissions import served
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
@@ -31,6 +35,7 @@ TASKS = 4
 JOBS_PER_CALL = 500
 RACK = 40
 USERS = 50
+OK, UNAVAILABLE = 200, 503
 LEASE_MS = 24 * 3_600_000
 PER_SECOND = 2
 """Readings of a mirror per second, at most."""
@@ -47,6 +52,7 @@ class Settings(StoreSettings):
     changes: int = 1_000
     rounds: int = 15
     calls: int = 9
+    requests: int = 40
 
 
 def measure(settings: Settings) -> Document:
@@ -62,12 +68,42 @@ def measure(settings: Settings) -> Document:
             documents = ask(f"documents {settings.calls}")
             quiet = _readings(store, ask, settings.rounds)
             busy = _readings(store, ask, settings.rounds, lambda: changer.change(settings.changes // PER_SECOND))
+        pages = _pages(store, cell, settings.requests)
         cell.close()
-        chosen = settings.values("machines", "jobs", "changes", "rounds", "calls")
+        chosen = settings.values("machines", "jobs", "changes", "rounds", "calls", "requests")
         return {
-            "load": loaded, **documents, "quiet": quiet, "busy": busy, "store": store.describe(), "computer": about,
-            "chosen": chosen,
+            "load": loaded, **documents, "quiet": quiet, "busy": busy, "serve": pages, "store": store.describe(),
+            "computer": about, "chosen": chosen,
         }  # fmt: skip
+
+
+def _pages(store: Store, cell: StoredCell, requests: int) -> dict[str, Any]:
+    """Request each page of ``omega serve`` so many times; processor time of a page, and memory of the process."""
+    running, pending = cell.ids_by_name(["train-00001-000", "job1"]).values()
+    paths = {page or "cell": page for page in PAGES}
+    paths |= {"running job": f"jobs/{running}", "pending job": f"jobs/{pending}"}
+    rows = {}
+    with served(store) as (port, token, pid):
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+
+        def ask(path: str) -> tuple[int, int]:
+            client.request("GET", path, headers={"Authorization": f"Bearer {token}", "Accept": "text/html"})
+            answer = client.getresponse()
+            return answer.status, len(answer.read())
+
+        before = resident_bytes(pid)
+        while ask(f"/v1/jobs?cell={cell.name}&limit=1")[0] == UNAVAILABLE:
+            progress("web: omega serve loads the cell")
+        for name, page in paths.items():
+            used, status, size = 0.0, *ask(path := f"/cells/{cell.name}/{page}")
+            for _ in range(requests):
+                began = cpu_seconds(pid)
+                status, size = ask(path)
+                used += cpu_seconds(pid) - began
+            if status != OK:
+                raise StoreError(f"page {path}: status {status}")
+            rows[name] = {"ms": round(1_000 * used / requests, 2), "kb": round(size / 1_000, 1)}
+        return {"pages": rows, "resident_mib_before": before // MIB, "resident_mib": resident_bytes(pid) // MIB}
 
 
 def _readings(
