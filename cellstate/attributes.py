@@ -92,7 +92,9 @@ class Attributes:
         """Return the machines with attributes to read, given the states of all machines."""
         if len(states) > self.size:
             self.resize(len(states))
-        return np.flatnonzero(self.stale & (states != MachineState.GONE))
+        stale = np.flatnonzero(self.stale)  # few or none, most of the time
+        there: NDArray[np.bool_] = states[stale] != MachineState.GONE
+        return stale[there]
 
     def learn(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> list[int]:
         """Apply descriptions; return the machines with changed attributes.

@@ -81,7 +81,7 @@ def update(
         check_owner(me, cell, [job], force=force)
         if job.state > JobState.HELD and ended(job):
             return _restart(cell, job, spec, check, now_ms(), by)
-        again = cell.updates().get(job.id, "").startswith("stalled")
+        again = cell.update_state(job.id).startswith("stalled")
         wanted = job_update(job, spec, now_ms(), by, again=again)
         try:
             known = job.modified if check is None else check
@@ -133,7 +133,7 @@ def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str
 
     if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
         raise BadInput(f"weight {weight:g} is not allowed; want {LEAST_WEIGHT:g} to {MOST_WEIGHT:,.0f}")
-    if cell.updates().get(job.id, "").startswith("stalled"):
+    if cell.update_state(job.id).startswith("stalled"):
         raise Refused(f"job {job.name}: its update is stalled; change the weight in its file, and update it again")
     known = job.modified if check is None else check
     return cell.update(job.id, (), {**job.spec, "weight": weight}, now_ms, by, known)
@@ -170,6 +170,6 @@ def resize(
     cell: "JobStore", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
 ) -> "Job":
     """Change the number of tasks of a task group. Refused while an update of the job is in progress."""
-    if cell.updates().get(job.id) == "rolling":
+    if cell.update_state(job.id) == "rolling":
         raise Refused(f"job {job.name}: an update of it is in progress; wait, or update it with another count")
     return cell.resize(job.id, {group_of(job, group): count}, now_ms, by, check)

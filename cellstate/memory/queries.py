@@ -373,6 +373,10 @@ class MemoryQueries(Cell):
         return dict(sorted(self.ledger.rolling.items()))
 
     @override
+    def update_state(self, job_id: str) -> str:
+        return self.ledger.rolling.get(job_id, "")
+
+    @override
     def copied_jobs(self, kind: str) -> list[str]:
         return sorted(job_id for job_id, of in self.ledger.copied.items() if of == kind)
 

@@ -187,6 +187,9 @@ class JobQueries(Protocol):
     def updates(self) -> Mapping[str, str]:
         """Return unfinished updates by job id: ``rolling``, or ``stalled`` and the reason."""
 
+    def update_state(self, job_id: str) -> str:
+        """Return the state of the update of a job as `updates` has it, "" without an unfinished one."""
+
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         """Return the last output of a task, if there is any."""
 

@@ -153,6 +153,11 @@ class RedisJobs(RedisPages):
     def updates(self) -> dict[str, str]:
         return {job_id.decode(): state.decode() for job_id, state in sorted(self._hash("updates").items())}
 
+    @override
+    def update_state(self, job_id: str) -> str:
+        state: bytes = self._command(self.client.hget, self._prefix + "updates", job_id) or b""
+        return state.decode()
+
     def _alter(
         self, name: str, job_id: str, at_ms: int, by: str, check: int | None, more: Mapping[str, object],
         rest: Sequence[object] = (),

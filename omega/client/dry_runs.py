@@ -91,7 +91,7 @@ def _update(cell: "JobStore", spec: "JobSpec") -> Document:
     fields = dict(spec.spec)
     replaced = spec.total if restarts else 0
     if not restarts:
-        again = cell.updates().get(job.id, "").startswith("stalled")
+        again = cell.update_state(job.id).startswith("stalled")
         wanted = job_update(job, spec, again=again)
         replaced = wanted.replaced
         fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}

@@ -39,6 +39,18 @@ class TaskRecords:
         with self._connections.cell() as cell:
             return job_tasks(cell, find_job(cell, job)).of(state).document(cell, limit)
 
+    def status_and_tasks(
+        self, job: str, *, state: str | None = None, limit: int | None = None
+    ) -> tuple[Document, Document]:
+        """Return the brief status of a job and its tasks, as `status` and `tasks` do, by one reading of its past."""
+        from omega.queries.job_status import JobStatus
+        from omega.queries.task_results import job_tasks
+
+        with self._connections.cell() as cell:
+            status = JobStatus(cell, find_job(cell, job), brief=True)
+            tasks = job_tasks(cell, status.job, status.log).of(state).document(cell, limit)
+            return status.as_json(_now_ms()), tasks
+
     def rerun(
         self,
         job: str,

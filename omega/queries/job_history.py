@@ -7,7 +7,7 @@ record does not have yet are added when it is read.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate.digest.history import History, count_of, job_of, reason_of, winner_of
 from omega.cellstate.digest.hours import Position, readable
@@ -111,12 +111,25 @@ class Past:
         return event.as_json() | ({"winner": winner} if event.kind == "conflict" else {})
 
 
-def past(cell: "Queries", job: "Job") -> Past:
-    """Return the history of a job: its record, and a bounded number of the entries of the log since then."""
+class JobLog(NamedTuple):
+    """What is kept of a job's past: its record up to a position, and a bounded part of the log since then."""
+
+    at: Position
+    history: History | None
+    read: "NewestFacts"
+
+
+def job_log(cell: "Queries", job: "Job") -> JobLog:
+    """Read what is kept of a job's past."""
     position, record = cell.job_history(job.id)
     at = readable(Position.unpack, position, Position())
     history = readable(History.unpack, record, None) if record else None
-    read = cell.newest_facts(at.version, job.id)
+    return JobLog(at, history, cell.newest_facts(at.version, job.id))
+
+
+def past(cell: "Queries", job: "Job", log: JobLog | None = None) -> Past:
+    """Return the history of a job from what is kept of it, `log` if it was read."""
+    at, history, read = log or job_log(cell, job)
     if any(fact.words[0] == "conflict" for fact in read.facts):  # whose winners are other jobs
         read = cell.newest_facts(at.version)
     found = Past(job=job, record=history or History.of(job))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate import ranges
 from omega.cellstate.consumption import Consumption, merged
 from omega.queries import mapreduce
-from omega.queries.job_history import Past, past
+from omega.queries.job_history import JobLog, Past, job_log, past
 from omega.queries.job_state import counts, ended, generations, group_names, own_groups
 from omega.queries.jobs import job_json
 from omega.queries.names import Names
@@ -57,9 +57,14 @@ class JobStatus:
         return {index: name for index, (name, _) in zip(machines, self.cell.described(machines), strict=True) if name}
 
     @cached_property
+    def log(self) -> JobLog:
+        """What is kept of its past."""
+        return job_log(self.cell, self.job)
+
+    @cached_property
     def past(self) -> Past:
-        """Its history, from the log."""
-        return past(self.cell, self.job)
+        """Its history."""
+        return past(self.cell, self.job, self.log)
 
     @cached_property
     def summary(self) -> Mapping[str, int]:
@@ -92,7 +97,7 @@ class JobStatus:
     @cached_property
     def update(self) -> Mapping[str, Any]:
         """Progress of its update."""
-        return progress(self.job, self.cell.updates().get(self.job.id, ""))
+        return progress(self.job, self.cell.update_state(self.job.id))
 
     def as_json(self, now_ms: int) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -198,7 +203,7 @@ def waits_for(cell: "Queries", job: "Job") -> str:
 
 def update_progress(cell: "Queries", job_id: str) -> dict[str, Any] | None:
     """Return the progress of a job's update; None when the job is no longer stored."""
-    state, job = cell.updates().get(job_id, ""), cell.job(job_id)
+    state, job = cell.update_state(job_id), cell.job(job_id)
     return None if job is None else progress(job, state)
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omega.cellstate import ranges
 from omega.cellstate.digest import results as digest_results
 from omega.cellstate.digest.history import ENDS, FAILS, History, job_of, reason_of
-from omega.cellstate.digest.hours import Position, readable
+from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import JobResults, TaskResult, field_of
-from omega.queries.job_history import unread_json, unread_versions
+from omega.queries.job_history import JobLog, job_log, unread_json, unread_versions
 from omega.queries.job_state import group_names
 from omega.queries.task_names import TaskNames
 
@@ -96,9 +96,9 @@ class JobTasks:
         return {index: name for index, (name, _) in zip(indices, cell.described(indices), strict=True) if name}
 
 
-def job_tasks(cell: "Queries", job: "Job") -> JobTasks:
-    """Return the tasks of a job."""
-    results, history, unread = _results(cell, job)
+def job_tasks(cell: "Queries", job: "Job", log: JobLog | None = None) -> JobTasks:
+    """Return the tasks of a job; `log` is what is kept of its past, if it was read."""
+    results, history, unread = _results(cell, job, log=log)
     rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
     hidden = ("unknown", "finished")  # a copy that finished is the task
     return JobTasks(job, [row for row in rows if row.state not in hidden or not job.groups[row.group].copies], unread)
@@ -123,17 +123,15 @@ def last_machine(cell: "Queries", job: "Job", group: int, task: int) -> int | No
 
 
 def _results(
-    cell: "Queries", job: "Job", chunk: int | None = None
+    cell: "Queries", job: "Job", chunk: int | None = None, log: JobLog | None = None
 ) -> tuple[JobResults, History, tuple[int, int] | None]:
     """Read the results of a job (with `chunk`: of these tasks of each group), and entries of the log after them.
 
     The third value is the part of the log that was not read.
     """
-    position, record = cell.job_history(job.id)
-    history = (readable(History.unpack, record, None) if record else None) or History.of(job)
-    results = _stored(cell, job, chunk)
-    at, width = readable(Position.unpack, position, Position()).version, len(cell.dimensions)
-    read, submitted = cell.newest_facts(at, job.id), False
+    position, known, read = log or job_log(cell, job)
+    history, results = known or History.of(job), _stored(cell, job, chunk)
+    at, width, submitted = position.version, len(cell.dimensions), False
     for fact in read.facts:
         words = fact.words
         submitted |= words[:2] == ("submit", job.id)

@@ -29,7 +29,6 @@ from omega.web.service import Service
 from omega.web.serving import Server
 from omega.web.sse import OpenStreams
 
-
 COLLECTION = (20_000, 20, 50)
 """Thresholds of the garbage collector. With Python's own it searched everything in memory several times a second while
 jobs were submitted; requests leave next to nothing that only a search finds."""

@@ -12,7 +12,7 @@ from omega.client.together import Submission
 MOST = 250
 """Submissions of a call: some milliseconds of the server's time."""
 PAUSE_SECONDS = 0.01
-"""Time between two calls of a user for whom more waits; most of what a call costs does not depend on how many it has."""
+"""Time between two calls of a user for whom more waits: most of what a call costs does not depend on their number."""
 Call = Callable[..., Awaitable[Any]]
 
 

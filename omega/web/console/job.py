@@ -53,8 +53,8 @@ def read_job(
     client: Client, job: str, state: str | None, rows: int, *, why: bool, machine: str, pools: PoolsRead | None
 ) -> dict[str, Any]:
     """Return the documents of the page of a job."""
-    found: dict[str, Any] = {"status": client.status(job, brief=True)}
-    found["tasks"] = client.tasks(found["status"]["id"], state=state, limit=rows)
+    status, tasks = client.status_and_tasks(job, state=state, limit=rows)
+    found: dict[str, Any] = {"status": status, "tasks": tasks}
     if why:
         found["why"] = client.why(job, pools=pools)
     if machine:
