@@ -121,8 +121,8 @@ def shards(s: Any, work: float, _: float) -> float:
 
 
 def web(s: Any, work: float, _: float) -> float:
-    """The cell, its first reading, and the changes before each measured reading; not calibrated."""
-    return float((30 + (s.machines + s.jobs) / 900 + s.rounds * s.changes / 250 + 3 * s.calls) * work)
+    """The cell, its first readings, the changes before each measured one, and the pages; not calibrated."""
+    return float((30 + (s.machines + s.jobs) / 900 + s.rounds * s.changes / 250 + 3 * s.calls + s.requests) * work)
 
 
 def web_pages(s: Any, work: float, _: float) -> float:
@@ -142,7 +142,7 @@ def heat_map(s: Any, work: float, _: float) -> float:
 
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
-    return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
+    return sum(BY_MODULE[module](settings, work, busy) for _, module, settings in s.parts())
 
 
 BY_MODULE: dict[str, Estimate] = {

@@ -12,9 +12,9 @@ from typing import Any
 class Range:
     """One figure: its place in a document, the recorded value, the allowed margin.
 
-    `document` is ``commit``, ``headline``, ``contended``, ``place``, ``lists``, ``durability``, ``shards`` or
-    ``instructions``; `rows` a path to a list of rows in it, of which `where` picks one; `figure` is the field. `margin`
-    is a share of `measured`. `target` is what must be reached, 0 when nothing was promised.
+    `document` is the name of one of `benchmarks.everything`; `rows` a path to a list of rows in it, of which `where`
+    picks one; `figure` is the field. `margin` is a share of `measured`. `target` is what must be reached, 0 when
+    nothing was promised.
     """
 
     name: str

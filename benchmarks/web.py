@@ -5,13 +5,13 @@ the cell changes as much as in half a second, and the mirror reads once: as ofte
 serve`` answers requests for pages of the cell.
 """
 
-import http.client
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from secrets import randbelow, token_hex
 from statistics import median
 from typing import Any
@@ -83,8 +83,7 @@ def _pages(store: Store, cell: StoredCell, requests: int) -> dict[str, Any]:
     paths = {page or "cell": page for page in PAGES}
     paths |= {"running job": f"jobs/{running}", "pending job": f"jobs/{pending}"}
     rows = {}
-    with served(store) as (port, token, pid):
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    with served(store) as (port, token, pid), closing(HTTPConnection("127.0.0.1", port, timeout=120)) as client:
 
         def ask(path: str) -> tuple[int, int]:
             client.request("GET", path, headers={"Authorization": f"Bearer {token}", "Accept": "text/html"})

@@ -13,7 +13,7 @@ from benchmarks.command.harness import benchmark, table
 def command(document: dict[str, Any]) -> str:
     """Run all measurements and compare them with earlier ones.
 
-    Takes about ten minutes. The figures are compared with those of benchmarks/ranges.toml, possibly of another
+    Takes about twelve minutes. The figures are compared with those of benchmarks/ranges.toml, possibly of another
     computer: `within` shows whether a figure is within its margin.
     """
     columns = [
