@@ -13,12 +13,12 @@
   let readMs = 0, readAt = 0;  // time of the last reading, and when it came here by a clock that does not jump
 
   function say(text) {
+    if (stopped) return;  // the last word stands: an update may still be on its way
     const said = text + (text && readMs ? ` The last reading is of ${new Date(readMs).toLocaleString([], { hourCycle: "h23" })}.` : "");
     if (!notice.isConnected) document.querySelector("main").prepend(notice);
     if (notice.textContent !== said) notice.textContent = said;
     Object.assign(notice, { role: "status", className: text ? "message note" : "" });
   }
-
   const read = (ms) => ms && ms !== readMs && ([readMs, readAt, stamp.textContent] = [ms, performance.now(), new Date(ms).toLocaleTimeString([], { hourCycle: "h23" })]);
 
   // Elements are changed in place, so that focus, selection, scroll positions and open details stay.
@@ -129,8 +129,8 @@
   }
 
   function end(why) {
-    close((stopped = true));
     say(`This page is no longer updated: ${why || "the server ended the stream"}.`);
+    close((stopped = true));
   }
 
   // The stream: one tab at a time holds the lock; the others receive its messages by the channel.
