@@ -25,7 +25,7 @@ from omega.cellstate.memory.digest import (
     undigested,
     usage_hour,
     usage_hours,
-)
+)  # fmt: skip
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of
 from omega.cellstate.memory.ledger import Ledger
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Cell
 else:
     Cell = LooksBack  # as in the store; tests/contract/test_ports.py compares what is there at run time
-
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
