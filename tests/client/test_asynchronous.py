@@ -53,6 +53,7 @@ async def test_it_has_the_calls_of_the_client_with_their_parameters() -> None:
         "unreadable",
         "begin_events",
         "submit_together",
+        "status_and_tasks",
     }
     assert calls | {"user"} == {name for name in vars(AsyncClient) if not name.startswith("_")}
     for name in calls - {"close", "events"}:

@@ -56,7 +56,7 @@ def test_a_job_that_is_waited_for_is_submitted_again(
 def test_a_job_that_is_lost_before_its_submission_returns_is_submitted_again(
     client: Client, cell: RedisCell, after_a_loss: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def losing(used: RedisCell, submissions: Sequence[object]) -> list[list[str]]:
+    def losing(used: RedisCell, submissions: Sequence[object], *_: object) -> list[list[str]]:
         after_a_loss()
         used.look_back()  # as each connection that is opened anew does
         return [[] for _ in submissions]
