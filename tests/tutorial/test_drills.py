@@ -45,7 +45,12 @@ class Operator(Reader):
             super().paste(command, expected)
 
     def only_looks(self, command: str, words: list[str] | None) -> bool:
-        """Answers of servers become those of the page in a moment; a command that moves something is given once."""
+        """Answers of servers become those of the page in a moment; a command that moves something is given once.
+
+        A setting of all servers is repeated until the one that was killed is back.
+        """
+        if command.startswith("for port in"):
+            return True
         looks = command.startswith(("valkey-cli", "omega store status")) and "migrateslots" not in command
         return looks or super().only_looks(command, words)
 
