@@ -10,6 +10,7 @@ from omega.cellstate.errors import Refused
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.progress_text import ProgressText
+from omega.client.waits import submitted_again
 from omega.live.waiting import OTHERWISE, exit_status, patiently, watch
 from omega.queries import units
 from omega.queries.event_list import JobTail
@@ -68,7 +69,7 @@ def _watch(
         try:
             return watch(cell, ids, watcher.see)
         except Refused:
-            lost = patiently(lambda: submitted.again(cell, app.now_ms, app.by))
+            lost = patiently(lambda: submitted_again(submitted, cell, app.now_ms, app.by))
             if not lost:
                 raise
             names = units.listing([spec.name for spec in lost], MOST_ROWS)

@@ -99,6 +99,17 @@ class Submissions:
                 list(self.submit(cell, specs, now_ms, by, hold=held))
         return [each.spec for each in gone]
 
+    def unreported(self, cell: "Queries") -> bool:
+        """Return whether a kept job is missing whose versions the store lost, and nobody told until when it has them.
+
+        A process that began after these versions cannot tell; one that saw older ones does when it connects again.
+        """
+        for each in self._kept():
+            standing = cell.standing([at for at in (each.position, each.before) if at.version])
+            if standing.agreed is None and standing.first_lost is not None and cell.job(each.spec.id) is None:
+                return True
+        return False
+
     def _lost_in(self, cell: "Queries", kept: _Submission) -> Cut | None:
         """Return the cut that a submission was lost in; None when the store has its version, or the job."""
         version = kept.position.version

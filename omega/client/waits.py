@@ -1,6 +1,7 @@
 """Waiting for jobs, also for those that the store lost meanwhile, for `omega.Client`."""
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import Refused
@@ -9,8 +10,8 @@ from omega.queries.job_state import ended
 from omega.queries.jobs import find_job
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.model import Job, JobSpec
+    from omega.cellstate.ports import JobStore, Queries
     from omega.client.connections import Connections
     from omega.client.lost_jobs import Submissions
 
@@ -19,6 +20,20 @@ Document = dict[str, Any]
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+REPORT_SECONDS = 10.0
+"""Time that a client waits for the report of a loss: agents and schedulers make it when they connect again."""
+
+
+def submitted_again(kept: "Submissions", cell: "JobStore", now_ms: Callable[[], int], by: str) -> "list[JobSpec]":
+    """Submit the kept jobs that the store lost, as `Submissions.again`; wait for the report of a loss if need be."""
+    until = time.monotonic() + REPORT_SECONDS
+    while True:
+        lost = kept.again(cell, now_ms, by)
+        if lost or time.monotonic() >= until or not kept.unreported(cell):
+            return lost
+        time.sleep(waiting.LONGEST_PAUSE)
 
 
 class Waits:
@@ -50,7 +65,7 @@ class Waits:
                         left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
                         last = waiting.watch(cell, [record.id], lambda _: None, left, outage)[0]
                     except Refused:
-                        if not (jobs := self._submissions.again(cell, _now_ms, self._by)):
+                        if not (jobs := submitted_again(self._submissions, cell, _now_ms, self._by)):
                             raise
                         again += len(jobs)
                         continue

@@ -10,7 +10,7 @@ from omega.cellstate.errors import JobLost, Refused
 from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from omega.client.lost_jobs import MOST
-from omega.live.waiting import watch
+from omega.live.waiting import patiently, watch
 from tests.taken_back import copied
 
 pytestmark = pytest.mark.server
@@ -50,6 +50,25 @@ def test_a_job_that_is_waited_for_is_submitted_again(
     assert {each["id"] for each in client.jobs()["jobs"]} >= {each["id"] for each in (*first, *second)}
     assert client.status("too")["held"]
     assert client.wait("after", 60.0)["submitted_again"] == 0
+    assert [cut.number for cut in cell.cuts().kept] == [1]
+
+
+def test_a_client_that_saw_lost_versions_alone_waits_until_another_reports_them(
+    cell: RedisCell, store_url: str
+) -> None:
+    with Client(store_url, cell.name) as first:
+        first.submit(job("before"))
+        cell.look_back()
+        back = copied(cell)
+        first.submit(job("gone"))
+    with Client(store_url, cell.name) as client:
+        client.submit(job("lost"))
+        cell.look_back()
+        back()
+        reporter = threading.Timer(0.7, lambda: patiently(cell.look_back))
+        reporter.start()
+        assert client.wait("lost", 2.0)["submitted_again"] == 1
+        reporter.join()
     assert [cut.number for cut in cell.cuts().kept] == [1]
 
 

@@ -112,7 +112,7 @@ def test_work_goes_on_after_a_failover_that_lost_changes(tmp_path: Path) -> None
                 assert client.wait("after", 60.0)["state"] == "finished"
                 assert client.wait("lost", 1.0)["submitted_again"] == 1
                 until(lambda: written("start lost") == 6, "they run again")
-                assert run.running["run"].wait(60) == 0
+                assert run.running["run"].wait(60) == 0, run.said("run")
                 assert "the store lost 1 job, submitted again by the same id: ran" in run.said("run")
                 assert written("end lost") == written("end keep") == 0
                 assert written("start keep") == 2
