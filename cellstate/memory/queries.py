@@ -25,7 +25,7 @@ from omega.cellstate.memory.digest import (
     undigested,
     usage_hour,
     usage_hours,
-)  # fmt: skip
+)
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of
 from omega.cellstate.memory.ledger import Ledger
