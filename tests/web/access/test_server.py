@@ -1,5 +1,6 @@
 """`omega serve`: where it listens, what it refuses, its start token, and how it ends."""
 
+import asyncio
 import json
 import os
 import signal
@@ -32,6 +33,29 @@ __all__ = ["cell", "omega"]
 TLS = Path(__file__).with_name("tls")
 CERTIFICATE = {"certificate": str(TLS / "certificate.pem"), "key": str(TLS / "key.pem")}
 SECONDS = 30.0
+
+
+def test_answers_are_not_delayed_until_the_client_acknowledges_their_beginning() -> None:
+    """Nagle's algorithm is off, as asyncio does it for sockets that name TCP only."""
+
+    async def accepted() -> bool:
+        with Listen.of("127.0.0.1:0").bind() as bound:
+            found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+            def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                connection = writer.get_extra_info("socket")
+                found.set_result(bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+                writer.close()
+
+            async with await asyncio.start_server(serve, sock=bound):
+                host, port = bound.getsockname()[:2]
+                _, writer = await asyncio.open_connection(host, port)
+                answer = await found
+                writer.close()
+                await writer.wait_closed()
+                return answer
+
+    assert asyncio.run(accepted())
 
 
 @pytest.mark.parametrize(
