@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.architecture import lua, prose, rules
+from tests.architecture import lua, rules
 from tests.architecture.sources import FLOORS, Source, assert_kept, code, texts
 
 
@@ -21,10 +21,6 @@ def test_every_floor_is_read() -> None:
 
 def test_files_are_short() -> None:
     assert_kept(rules.long_files, code())
-
-
-def test_functions_are_short() -> None:
-    assert_kept(rules.long_functions, python())
 
 
 def test_values_of_one_type_are_passed_by_name() -> None:
@@ -85,11 +81,3 @@ def test_rules_that_are_named_can_be_looked_up() -> None:
 
 def test_pages_that_are_named_are_there() -> None:
     assert_kept(rules.pages, code())
-
-
-def test_pages_are_short() -> None:
-    assert_kept(prose.long_pages, texts())
-
-
-def test_sentences_are_short() -> None:
-    assert_kept(prose.long_sentences, texts())

@@ -5,23 +5,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.architecture import documented, lua, prose, rules
+from tests.architecture import lua, rules
 from tests.architecture.sources import Source
 
 Rule = Callable[[Source], Iterator[str]]
 LUA = "cellstate/lua/commit.lua"
 HOME = "/" + "home/fred/omega"
 FIELDS = "{}\nclass A{}:\n    a: str\n    b: str\n    c: str\n    d: str\n"
-SENTENCE = "word " * 29 + "`a b`. "
-"""A sentence of thirty words."""
 SHELL = "import subprocess\nsubprocess.run('ls', shell=True)\n"
 
 # (rule, path, text, line of the finding, what the finding says)
 REFUSED: list[tuple[Rule, str, str, int, str]] = [
-    (rules.long_files, "omega/run.py", "x = 1\n" * 401, 401, "401 lines"),
-    (rules.long_files, LUA, "-- a\n" * 401, 401, "401 lines"),
-    (rules.long_functions, "omega/run.py", "\ndef run():\n" + "    x = 1\n" * 60, 2, "run has 61 lines"),
-    (rules.long_functions, "omega/run.py", "async def run():\n" + "    x = 1\n" * 60, 1, "run has 61 lines"),
+    (rules.long_files, "omega/run.py", "x = 1\n" * 901, 901, "901 lines"),
+    (rules.long_files, LUA, "-- a\n" * 901, 901, "901 lines"),
     (
         rules.exchangeable,
         "omega/run.py",
@@ -78,16 +74,6 @@ REFUSED: list[tuple[Rule, str, str, int, str]] = [
     (rules.old_names, "pyproject.toml", f'omega = "{"cli"}.main:main"\n', 1, "omega.cli"),
     (rules.rule_numbers, "cellstate/x.py", "# as it must (semantics " + "2, 99)\n", 1, "no rule of that number"),
     (rules.pages, "cellstate/x.py", "# one in flight (performance.md)\n", 1, "no page of this project"),
-    (prose.long_pages, "docs/use.md", "word\n" * 2_501, 1, "2501 words, more than 2500"),
-    (prose.long_pages, "docs/decisions/0001-x.md", "word " * 1_201, 1, "divide the page"),
-    (
-        prose.long_sentences,
-        "README.md",
-        "A.\n\n" + "* " + "word " * 30 + "\n* " * 2 + SENTENCE * 2,
-        3,
-        "3 sentences of 30 words or more (lines 3, 5, 5)",
-    ),
-    (prose.long_sentences, "docs/use.md", f"| a | {SENTENCE}{SENTENCE} {SENTENCE} |\n", 1, "divide them"),
     (rules.machine_paths, "docs/use.md", f"Go to\n{HOME} now.\n", 2, "derive it"),
     (rules.machine_paths, "omega/run.py", f"x = '{HOME}'\n", 1, "derive it"),
     (rules.machine_paths, "omega/run.py", "x = '../" + "shared/traces'\n", 1, "shared_directory"),
@@ -101,32 +87,13 @@ REFUSED: list[tuple[Rule, str, str, int, str]] = [
     (lua.lua_checks_first, LUA, "redis.call('HSET', KEYS[1], 1, 2)\nif x then return { 'gone' } end\n", 2, "in line 1"),
     (lua.lua_checks_first, LUA, "publish(at, by)\nlocal names = lacking()\n", 2, "validate first"),
     (lua.lua_calls, LUA, "local x = cmsgpack.unpack(ARGV[1])\n", 1, "opaque to scripts"),
-    (documented.undocumented, "omega/run.py", "x = 1\n", 1, "module omega/run.py"),
-    (documented.undocumented, "omega/run.py", '"""."""\n', 1, "module omega/run.py"),
-    (documented.undocumented, "omega/run.py", '"""What runs."""\ndef run(): pass\n', 2, "run"),
-    (documented.undocumented, "omega/run.py", '"""What runs."""\nclass Run: pass\n', 2, "Run"),
-    (
-        documented.undocumented,
-        "omega/run.py",
-        '"""What runs."""\nclass Run:\n    """One run."""\n    def go(self): pass\n',
-        4,
-        "Run.go",
-    ),
-    (
-        documented.undocumented,
-        "omega/run.py",
-        '"""What runs."""\ndef run():\n    """See go."""\n',
-        2,
-        "decorate with override",
-    ),
 ]
 
 HEADER = "-- Commit claims.\n-- KEYS\n--   1 machines (hash)\n-- ARGV\n--   1 size\n"
 
 # (rule, path, text): what must pass
 ALLOWED: list[tuple[Rule, str, str]] = [
-    (rules.long_files, "omega/run.py", "x = 1\n" * 400),
-    (rules.long_functions, "omega/run.py", "def run():\n" + "    x = 1\n" * 59),
+    (rules.long_files, "omega/run.py", "x = 1\n" * 900),
     (rules.exchangeable, "omega/run.py", "def f(a: int, b: int, c: int, d: float, *, e: int): 0\n"),
     (rules.exchangeable, "omega/run.py", "def f(self, a: int, b: int, c: int): 0\n"),
     (rules.exchangeable, "cli/run.py", "@click.command()\ndef command(a: str, b: str, c: str, d: str): 0\n"),
@@ -170,11 +137,6 @@ ALLOWED: list[tuple[Rule, str, str]] = [
     (rules.implementations, "tests/conftest.py", "from omega.cellstate.redis import RedisCell\n"),
     (rules.rule_numbers, "cellstate/lua/x.lua", "-- semantics 1 and 2, 19; 20 runs\n"),
     (rules.pages, "omega/workload/x.py", "# tables/README.md, docs/semantics.md, FILE.md, https://example.org/a.md\n"),
-    (prose.long_pages, "docs/semantics.md", "word\n" * 4_500),
-    (prose.long_pages, "tests/data/README.md", "word\n" * 4_501),
-    (prose.long_sentences, "docs/use.md", SENTENCE * 2 + "word " * 28 + "[here](docs/use.md)."),
-    (prose.long_sentences, "docs/use.md", "```\n" + SENTENCE * 3 + "\n```\n" + "word `a b`\n" * 14 + "\n* a\n" * 30),
-    (prose.long_sentences, "docs/use.md", f"| {'word ' * 20}<br>{'word ' * 20} | {'word ' * 20} |\n" * 3),
     (rules.machine_paths, "tests/conftest.py", "x = '../" + "shared'\n"),
     (rules.machine_paths, "docs/use.md", "HOME=/" + "home/someone omega up\n"),
     (rules.machine_paths, "docs/use.md", "See https://example.org" + HOME + " and ./docs" + HOME + ".\n"),
@@ -185,14 +147,6 @@ ALLOWED: list[tuple[Rule, str, str]] = [
     (lua.lua_checks_first, LUA, "local function f()\n  redis.call('DEL', KEYS[1])\nend\nreturn { 'gone' }\n"),
     (lua.lua_checks_first, "cellstate/lua/parts/parse.lua", "redis.call('DEL', x)\nlacking()\n"),
     (lua.lua_calls, LUA, "--[[ redis.call('TIME') ]]\nlocal habit = 1\n"),
-    (
-        documented.undocumented,
-        "omega/run.py",
-        '"""What runs."""\nclass Run(Go):\n    "A run."\n    @override\n    def go(): 0\n',
-    ),
-    (documented.undocumented, "omega/run.py", '"""What runs."""\ndef _run(): pass\nclass _Run: pass\n'),
-    (documented.undocumented, "omega/run.py", '"""What runs."""\nclass Run:\n    "A run."\n    def __eq__(self): 0\n'),
-    (documented.undocumented, "omega/run.py", '"""What runs."""\ndef run():\n    "Run it."\n    def part(): pass\n'),
 ]
 
 
@@ -213,7 +167,7 @@ def test_every_rule_is_shown_to_refuse_and_to_let_pass() -> None:
     form = {"source": Source, "return": Iterator[str]}
     every = {
         function
-        for module in (documented, lua, prose, rules)
+        for module in (lua, rules)
         for _, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and function.__annotations__ == form
     }
