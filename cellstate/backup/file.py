@@ -1,15 +1,17 @@
 """Backup files: consecutive MessagePack objects, validated on reading because anyone may have written them.
 
     ["omega-backup", 1, {"cell", "resources", "schema", "at_ms", "version", "by"}]      a cell begins
-    [key, type, ttl_ms or nil, [bytes, …]]                                              at most 2,000 items each
+    [key, type, ttl_ms or nil, [bytes, …]]                                              a piece of a key
     ["end", number of these, BLAKE2b of all objects of the cell so far]                 a cell ends
 
 Keys are named without the cell's prefix. Items of a hash are names and values in turn, of a sorted set members and
-scores, of the log an entry's id and then its number of words and the words.
+scores, of the log an entry's id and then its number of words and the words. The items of a key are those of its pieces
+joined: a piece may end anywhere.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from hashlib import blake2b
 from typing import Any, BinaryIO
 
@@ -20,6 +22,8 @@ from omega.cellstate.errors import BadInput
 
 MAGIC, FORMAT = "omega-backup", 1
 LARGEST_OBJECT = 256 * 2**20
+MOST_ITEMS, MOST_BYTES = 2 * CHUNK, 16 * 2**20
+"""What a piece has at most; a pair or an entry of more bytes is a piece of its own."""
 _KINDS = ("hash", "list", "zset", "string", "stream")
 _KEY = re.compile(r"[a-z]+(:[A-Za-z0-9._/-]{1,200})?")
 _ENTRY = re.compile(rb"[0-9]{1,15}-0")
@@ -36,25 +40,51 @@ def write(backup: Backup, to: BinaryIO, by: str) -> int:
 
     header = {name: getattr(backup, name) for name in ("cell", "resources", "schema", "at_ms", "version")} | {"by": by}
     size += put([MAGIC, FORMAT, header])
-    for name, key in _keys(backup):
-        for start in range(0, len(key.items), 2 * CHUNK):
-            size += put([name, key.kind, key.ttl_ms, key.items[start : start + 2 * CHUNK]])
-            count += 1
+    for count, piece in enumerate(_pieces(backup), 1):  # noqa: B007 - the last number is written
+        size += put(piece)
     return size + to.write(msgpack.packb(["end", count, digest.digest()]))
 
 
-def _keys(backup: Backup) -> Iterator[tuple[str, StoredKey]]:
+def _pieces(backup: Backup) -> Iterator[list[Any]]:
     for name, records in backup.bulk.items():
-        yield name, StoredKey("hash", [word for pair in records.items() for word in pair])
-    yield from backup.small.items()
-    for start in range(0, len(backup.log), CHUNK // 2):
-        entries = backup.log[start : start + CHUNK // 2]
-        flat = [word for entry, fields in entries for word in (entry, b"%d" % len(fields), *fields)]
-        yield "log", StoredKey("stream", flat)
+        yield from ([name, "hash", None, items] for items in _cut(records.items()))
+    for name, key in backup.small.items():
+        step = 2 if key.kind in ("hash", "zset") else 1
+        units = (key.items[at : at + step] for at in range(0, len(key.items), step))
+        yield from ([name, key.kind, key.ttl_ms, items] for items in _cut(units))
+    entries = ((entry, b"%d" % len(words), *words) for entry, words in backup.log)
+    yield from (["log", "stream", None, items] for items in _cut(entries))
+
+
+def _cut(units: Iterable[Sequence[bytes]]) -> Iterator[list[bytes]]:
+    """Yield lists of items, cut between units: pairs, entries, single items."""
+    items: list[bytes] = []
+    size = 0
+    for unit in units:
+        more = sum(map(len, unit))
+        if items and (len(items) + len(unit) > MOST_ITEMS or size + more > MOST_BYTES):
+            yield items
+            items, size = [], 0
+        items.extend(unit)
+        size += more
+    if items:
+        yield items
+
+
+def check_written(backup: Backup, source: BinaryIO, what: str) -> None:
+    """Read the cell that `source` has from where it stands. Raises BadInput if it is not `backup`."""
+    (found,) = read(source, what)
+    for each in fields(Backup):
+        if getattr(found, each.name) != getattr(backup, each.name):
+            raise BadInput(
+                f"backup {what}: {each.name} of cell {backup.cell} is read back as something else than was written; "
+                "check the disk, and report this if it is in order"
+            )
 
 
 def read(source: BinaryIO, what: str) -> list[Backup]:
-    """Read all cells of a file, and check every object; `what` is its name in messages. Raises BadInput."""
+    """Read all cells from where `source` stands and check every object; `what`: its name in errors. Raises BadInput."""
+    start = source.tell()
     unpacker = msgpack.Unpacker(source, max_buffer_size=LARGEST_OBJECT, strict_map_key=True)
     backups: list[Backup] = []
     try:
@@ -67,7 +97,7 @@ def read(source: BinaryIO, what: str) -> list[Backup]:
     except (msgpack.UnpackException, ValueError, TypeError, KeyError, IndexError) as error:
         reason = str(error) if isinstance(error, _Damaged) else "it is damaged, or something else"
         raise BadInput(f"backup {what}: {reason}; nothing was changed; take another copy of it") from error
-    if not backups or unpacker.tell() != source.tell():
+    if not backups or unpacker.tell() != source.tell() - start:
         raise BadInput(f"backup {what}: not written by omega store backup, or something follows that was not")
     return backups
 
@@ -85,7 +115,7 @@ def _cell(unpacker: "msgpack.Unpacker", first: Any) -> Backup:
     _check(isinstance(first, list) and len(first) == 3 and first[0] == MAGIC, "not written by omega store backup")
     _check(first[1] == FORMAT, f"written in format {first[1]!r}, this Omega reads format {FORMAT}; use the newer Omega")
     backup = _header(first[2])
-    digest, count = blake2b(msgpack.packb(first)), 0
+    digest, count, log = blake2b(msgpack.packb(first)), 0, list[bytes]()
     while True:
         try:
             item = unpacker.unpack()
@@ -95,10 +125,11 @@ def _cell(unpacker: "msgpack.Unpacker", first: Any) -> Backup:
         if item[0] == "end":
             _check(item[1:] == [count, digest.digest()], f"cell {backup.cell} is not as it was written")
             _check("meta" in backup.small, f"cell {backup.cell} has no counters")
+            backup.log.extend(_entries(log))
             return backup
         digest.update(msgpack.packb(item))
         count += 1
-        _take(backup, item)
+        _take(backup, item, log)
 
 
 def _header(header: Any) -> Backup:
@@ -112,7 +143,7 @@ def _header(header: Any) -> Backup:
     return Backup(cell, tuple(resources), schema, at_ms, version)
 
 
-def _take(backup: Backup, item: Sequence[Any]) -> None:
+def _take(backup: Backup, item: Sequence[Any], log: list[bytes]) -> None:
     name, kind, ttl_ms, items = item
     good = isinstance(name, str) and _KEY.fullmatch(name) and kind in _KINDS
     good = good and (ttl_ms is None or (type(ttl_ms) is int and ttl_ms > 0))
@@ -120,7 +151,7 @@ def _take(backup: Backup, item: Sequence[Any]) -> None:
     _check(good, "a key of unknown form in it")
     _check(kind not in ("hash", "zset") or len(items) % 2 == 0, f"key {name} has half a pair")
     if kind == "stream":
-        backup.log += _entries(items)
+        log += items
     elif name in BULK:
         backup.bulk[name].update(zip(items[::2], items[1::2], strict=True))
     elif name in backup.small:

@@ -1,7 +1,9 @@
 """``omega store backup`` and ``omega store restore``: cells as a file, independent of the server."""
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,20 +27,30 @@ MOST_NAMED = 5
 """Machines that a warning names."""
 
 
-@click.command("backup", short_help="Write cells to a file.")
+@click.command("backup", short_help="Write cells to a file, or check a file.")
 @click.argument("file")
 @click.option("--force", is_flag=True, help="Overwrite an existing FILE.")
+@click.option(
+    "--check", is_flag=True, help="Read FILE without a store and print what it holds; exit 1 if it is damaged."
+)
 @click.pass_obj
-def backup(app: App, file: str, force: bool) -> None:
-    """Write all cells of the store, or the one given by --cell, to FILE (- for stdout).
+def backup(app: App, file: str, force: bool, check: bool) -> None:
+    """Write all cells of the store, or the one given by --cell, to FILE (- for stdout), and read it back.
 
-    Schedulers may keep running: each cell is written as of one version.
+    Schedulers may keep running: each cell is written as of one version. FILE appears only when it is complete and was
+    read back as the cells that were written.
     """
+    if check:
+        _show(app, file, _check(app, file))
+        return
     names = [app.cell_name] if app.cell_name is not None else app.cells()
     if not names:
         raise Refused(f"the store at {app.shown_url} has no cells; there is nothing to back up")
     if file == STDOUT:
-        written = _write(app, names, sys.stdout.buffer)
+        with tempfile.TemporaryFile() as draft:
+            written = _write(app, names, draft, "on stdout")
+            draft.seek(0)
+            shutil.copyfileobj(draft, sys.stdout.buffer)
         render.note(f"{units.count(len(written), 'cell')} written")
         return
     path = Path(file)
@@ -46,14 +58,43 @@ def backup(app: App, file: str, force: bool) -> None:
         raise BadInput(f"backup {file!r}: is not a file name; give the path of a file")
     if os.path.exists(path) and not force:  # noqa: PTH110 - False for a name that is too long, not an error
         raise Refused(f"backup {file}: exists; --force overwrites it")
-    written = _write_file(app, names, path)
+    _show(app, file, _write_file(app, names, path))
+
+
+def _show(app: App, file: str, cells: Sequence[dict[str, Any]]) -> None:
     if app.as_json:
-        render.document({"file": file, "bytes": path.stat().st_size, "cells": written})
+        render.document({"file": file, "bytes": Path(file).stat().st_size, "cells": cells})
         return
+    names = [name for name in cells[0] if name != "at_ms"]
     render.table(
-        ("cell", ">version", ">machines", ">jobs", ">records", ">bytes"),
-        [tuple(each[name] for name in ("cell", "version", "machines", "jobs", "records", "bytes")) for each in written],
+        [name if name == "cell" else f">{name.removesuffix('_seconds')}" for name in names],
+        [[units.age(each[name]) if name == "age_seconds" else each[name] for name in names] for each in cells],
     )
+
+
+def _held(content: "Backup") -> dict[str, Any]:
+    """Return what a backup holds: the numbers of machines, jobs, entries of the log, and of all records."""
+    return {
+        "cell": content.cell,
+        "version": content.version,
+        "schema": content.schema,
+        "at_ms": content.at_ms,
+        "machines": len(content.bulk["machines"]),
+        "jobs": len(content.bulk["jobs"]),
+        "entries": len(content.log),
+        "records": content.records,
+    }
+
+
+def _check(app: App, file: str) -> list[dict[str, Any]]:
+    from omega.cellstate.backup.upgrade import check_schema
+
+    found = [each for each in _read(file) if app.cell_name in (None, each.cell)]
+    if not found:
+        raise Refused(f"backup {file}: has no cell {app.cell_name!r}")
+    for each in found:
+        check_schema(each)
+    return [_held(each) | {"age_seconds": max(0, app.now_ms() - each.at_ms) / 1000} for each in found]
 
 
 def _write_file(app: App, names: Sequence[str], path: Path) -> list[dict[str, Any]]:
@@ -61,8 +102,9 @@ def _write_file(app: App, names: Sequence[str], path: Path) -> list[dict[str, An
     part = path.with_name(f"{path.name}.part")
     try:
         part.unlink(missing_ok=True)  # another user's file would be readable by that user
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:  # noqa: PTH123 - a descriptor
-            written = _write(app, names, stream)
+        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "w+b") as stream:  # noqa: PTH123 - a descriptor
+            written = _write(app, names, stream, str(path))
+            os.fsync(stream.fileno())
         part.replace(path)
     except OSError as error:
         raise BadInput(f"backup {path}: {error.strerror}; choose another place") from error
@@ -72,7 +114,8 @@ def _write_file(app: App, names: Sequence[str], path: Path) -> list[dict[str, An
     return written
 
 
-def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, Any]]:
+def _write(app: App, names: Sequence[str], stream: BinaryIO, what: str) -> list[dict[str, Any]]:
+    """Write cells to an empty file that can be read, and read each of them back. Raises BadInput if one differs."""
     from omega.cellstate.backup import file as backup_file, read_backup
     from omega.cli.version import number
     from omega.queries.cells import contents
@@ -84,18 +127,11 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, A
             held = contents(cell)
             about = 3 * held.machines + 2 * held.jobs + held.versions  # the number of records, for the progress bar
             content = read_backup(cell, app.now_ms(), _bar(bars, f"reading {name}", about))
-            written.append(
-                {
-                    "cell": content.cell,
-                    "version": content.version,
-                    "schema": content.schema,
-                    "at_ms": content.at_ms,
-                    "machines": len(content.bulk["machines"]),
-                    "jobs": len(content.bulk["jobs"]),
-                    "records": content.records,
-                    "bytes": backup_file.write(content, stream, f"omega {number()}"),
-                }
-            )
+            start = stream.tell()
+            size = backup_file.write(content, stream, f"omega {number()}")
+            stream.seek(start)
+            backup_file.check_written(content, stream, what)
+            written.append(_held(content) | {"bytes": size})
     return written
 
 

@@ -32,8 +32,12 @@ def omega(store_url: str, cell: RedisCell) -> Iterator[Omega]:
 def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     file = str(tmp_path / "cell.omega")
     header, row = omega.text("store", "backup", file).splitlines()
-    assert header.split() == ["cell", "version", "machines", "jobs", "records", "bytes"]
-    assert row.split()[:4] == [cell.name, "3", "2", "1"]
+    assert header.split() == ["cell", "version", "schema", "machines", "jobs", "entries", "records", "bytes"]
+    assert row.split()[:6] == [cell.name, "3", str(SCHEMA), "2", "1", "3"]
+    header, row = Omega("unix:///nowhere").text("store", "backup", "--check", file).splitlines()
+    assert header.split() == ["cell", "version", "schema", "machines", "jobs", "entries", "records", "age"]
+    assert row.split()[:6] == [cell.name, "3", str(SCHEMA), "2", "1", "3"]
+    assert Omega(None, "other").error("store", "backup", "--check", file) == f"backup {file}: has no cell 'other'"
     assert (tmp_path / "cell.omega").stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [tmp_path / "cell.omega"]
 

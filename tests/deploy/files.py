@@ -61,12 +61,12 @@ def environment(path: Path, name: str = "") -> dict[str, str]:
     return found
 
 
-def commands_of_units() -> Iterator[tuple[str, list[str]]]:
+def commands_of_units(setting: str = "ExecStart") -> Iterator[tuple[str, list[str]]]:
     """Yield (file, words) of what each service runs."""
     for path in SERVICES:
         for name, value in settings_of(path)["Service"]:
-            if name.startswith("Exec"):
-                yield path.name, shlex.split(value)
+            if name == setting:
+                yield path.name, [word.replace("$$", "$").replace("%%", "%") for word in shlex.split(value)]
 
 
 def expressions() -> Iterator[tuple[str, str]]:

@@ -116,6 +116,28 @@ def test_units_restart_and_are_hardened(path: Path) -> None:
     assert {name: settings.get(name) for name in HARDENED} == HARDENED
 
 
+def test_24_backups_and_one_a_day_are_kept(tmp_path: Path) -> None:
+    """What the unit does after each backup, in 40 days of hours by another clock."""
+    (words,) = (words for name, words in commands_of_units("ExecStartPost") if name == "omega-backup.service")
+    clock, kept = tmp_path / "bin" / "date", tmp_path / "kept"
+    clock.parent.mkdir()
+    kept.mkdir()
+    clock.write_text("#!/bin/sh\ncase $2 in +%H) echo $HOUR;; +%d) echo $DAY;; esac\n", encoding="utf-8")
+    clock.chmod(0o755)
+    for number in (*range(36), *range(24 * 31, 24 * 33)):
+        day, hour = divmod(number, 24)
+        (kept / "new").write_text(str(number), encoding="utf-8")
+        (kept / "new").replace(kept / "latest.omega")
+        env = {"PATH": f"{clock.parent}:/usr/bin:/bin", "HOUR": f"{hour:02}", "DAY": f"{day % 31 + 1:02}"}
+        subprocess.run(words, cwd=kept, env=env, check=True, timeout=60)
+    found = {path.name: int(path.read_text("utf-8")) for path in kept.iterdir()}
+    assert found.pop("latest.omega") == 24 * 33 - 1
+    assert {name: found.pop(f"hour-{name:02}.omega") for name in range(24)} == {
+        hour: 24 * 32 + hour for hour in range(24)
+    }
+    assert found == {"day-01.omega": 24 * 32 - 1, "day-02.omega": 24 * 33 - 1}
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 def test_systemd_reads_the_units_without_a_complaint(tmp_path: Path) -> None:
     """The programs are those of this computer: systemd refuses a unit whose program is missing."""
