@@ -19,6 +19,10 @@ class EndKind(IntEnum):
     """Failed, after all restarts on its machine, and to be placed again after a delay, on another machine if it can."""
 
 
+UNPLACING = frozenset({EndKind.LOST, EndKind.RETRIED, EndKind.EVICTED})
+"""Ends after which tasks are placed again; the age of the placement decides which losses and failures still count."""
+
+
 class TaskEnd(NamedTuple):
     """Tasks of a run end; `tasks` are ranges of indices, ``*`` for all of them.
 

@@ -254,11 +254,15 @@ def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Regi
 
 
 def losses_are_counted(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
-    """4: a task was lost as often as the log has it, since the last placement that ran long enough to prove itself."""
+    """4: losses and retried failures are as many as the log has since the last placement that ran long enough.
+
+    A group of copies has no losses: its entries name the originals.
+    """
     proven = max((last for at, last in inspection.ticks if at <= inspection.now_ms - PROVEN_MS), default=0)
     for job_id in register.losses.known & cell_state.jobs.keys():
         for number, group in enumerate(cell_state.jobs[job_id].groups):
-            for what in register.losses.miscounted(job_id, str(number), group.losses, proven):
+            losses = () if group.copies else group.losses
+            for what in register.losses.miscounted(job_id, str(number), losses, proven):
                 yield Violation(4, what, f"job {job_id}")
 
 

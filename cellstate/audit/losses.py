@@ -20,8 +20,8 @@ class LossBook:
         """Live jobs that were submitted in this log."""
         self.delayed: dict[tuple[str, str], str | None] = {}
         """Delayed tasks by job and group; None after a resize, which may queue some again without a fact."""
-        self.history: dict[tuple[str, str], list[tuple[str, int]]] = {}
-        """Tasks and placement of each loss, by job and group, of the jobs in `known`."""
+        self.history: dict[tuple[str, str], list[tuple[str, str, int]]] = {}
+        """Ends of placements whose tasks are placed again, by job and group of `known`: how, tasks, placement."""
         self._lost: dict[int, tuple[tuple[str, ...], str]] = {}
         """Job and group, and tasks, of lost placements."""
         self._ended: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ class LossBook:
                 self._delay(words[3], words[4], words[5])
                 _, already = self._lost.get(int(words[1]), ((), ranges.EMPTY))
                 self._lost[int(words[1])] = words[3:5], ranges.add(already, words[5])
-            if word == "lost" and words[3] in self.known:
-                self.history.setdefault((words[3], words[4]), []).append((words[5], int(words[1])))
+            if word in ("lost", "retried", "evicted") and words[3] in self.known:
+                self.history.setdefault((words[3], words[4]), []).append((word, words[5], int(words[1])))
         elif word in ("fail", "drop"):
             yield from self._at_once(words, before)
         elif word == "promote":
@@ -56,19 +56,26 @@ class LossBook:
             yield from self._requeue(*words[1:])
 
     def miscounted(self, job: str, group: str, losses: Iterable[TaskLoss], proven: int) -> Iterator[str]:
-        """Yield what is wrong with the numbers of losses of tasks; placements up to `proven` may have reset them."""
-        least, most = Counter[int](), Counter[int]()
-        for tasks, placement in self.history.get((job, group), ()):
+        """Yield what is wrong with the numbers of losses and of retried failures of tasks.
+
+        Placements up to `proven` may have reset both, however they ended.
+        """
+        least, most = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        for how, tasks, placement in self.history.get((job, group), ()):
             for first, last in ranges.spans(tasks):
                 for task in range(first, last + 1):
-                    most[task] += 1
-                    least[task] = 1 if placement <= proven else least[task] + 1
+                    if placement <= proven:
+                        least["lost", task] = least["retried", task] = 0
+                    most[how, task] += 1
+                    least[how, task] += 1
         for loss in losses:
             for first, last in ranges.spans(loss.tasks):
-                wrong = [task for task in range(first, last + 1) if not least[task] <= loss.times <= most[task]]
-                if wrong:
-                    what = f"from {least[wrong[0]]} to {most[wrong[0]]}"
-                    yield f"task {wrong[0]} of group {group} was lost {loss.times} times, by the log {what} times"
+                for how, times in (("lost", loss.times), ("retried", loss.retried.failures)):
+                    of = [(how, task) for task in range(first, last + 1)]
+                    wrong = next((each for each in of if not least[each] <= times <= most[each]), None)
+                    if wrong:
+                        what = f"from {least[wrong]} to {most[wrong]}"
+                        yield f"task {wrong[1]} of group {group} was {how} {times} times, by the log {what} times"
 
     def _delay(self, job: str, group: str, tasks: str) -> None:
         known = self.delayed.get((job, group), ranges.EMPTY)
@@ -100,8 +107,8 @@ class LossBook:
         yield from self._at_once(("promote", job, group, task, how), ended)
         losses = self.history.get((job, group))
         if how == "lost" and losses:
-            tasks, placement = losses[-1]
-            losses[-1] = ranges.split(tasks, task)[1], placement
+            _, tasks, placement = losses[-1]
+            losses[-1:] = [("lost", ranges.split(tasks, task)[1], placement), ("evicted", task, placement)]
 
     def _late(self, words: tuple[str, ...], first: int | None) -> Iterator[Complaint]:
         """5: tasks that ended late were lost before, of the same placement; the store does not keep its machine."""

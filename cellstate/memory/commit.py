@@ -344,6 +344,7 @@ def commit(ledger: Ledger, request: CommitRequest) -> Reply:
     since = request.since
     if request.number > member.last:
         ledger.open()
+        ledger.lost_at = 0
         ledger.diverged = has_diverged(ledger, since)
         member.outcomes = [decide(ledger, transaction) for transaction in request.transactions]
         member.last = request.number

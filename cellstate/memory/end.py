@@ -6,14 +6,14 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import end_late
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs, part_of
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.task_ends import UNPLACING, EndKind, TaskEnd
 
 
 def end(ledger: Ledger, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
     """End tasks; returns for each ending the number of tasks it ended."""
     ledger.unfold()
     ledger.open()
-    ledger.lost_at = at_ms
+    ledger.lost_at = at_ms if any(ending.how in UNPLACING for ending in endings) else 0
     counts = end_each(ledger, endings)
     if any(counts):
         ledger.transactions += 1

@@ -316,7 +316,7 @@ def shrink(ledger: Ledger, j: JobRow, g: GroupRow, count: int, most: int) -> tup
     if waiting:
         removed, g.waiting = span_tail(g.waiting, waiting)
         if g.losses:
-            forget_losses(g, removed)
+            forget_losses(ledger, g, removed)
         g.unplaced, j.unplaced, j.returned = g.unplaced - waiting, j.unplaced - waiting, True
     stopped = min(count - waiting, most)
     if stopped:

@@ -78,7 +78,7 @@ class Ledger:
         self.diverged = False
         # Totals of finished jobs that are no longer kept (cellstate/sums.py).
         self.forgotten = Counter[str]()
-        # The time of this call (ms), for losses.
+        # The time of this call (ms), for losses; 0 where the store does not ask for it, as in a commit.
         self.lost_at = 0
         # Whether any job ever waited for another.
         self.waited = False

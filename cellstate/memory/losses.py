@@ -20,8 +20,19 @@ def keep_losses(g: GroupRow, losses: list[LossRow]) -> None:
     g.delayed, g.job.lossy = delayed, True
 
 
-def forget_losses(g: GroupRow, gone: Spans, *, unlinked: bool = False) -> None:
-    """Delete the losses of ended tasks; with `unlinked` keep them without a placement."""
+def proven(ledger: Ledger, placement: int) -> bool:
+    """Return whether a placement ran for ten minutes; in a call without a time (a commit) by the last noted minute."""
+    now = ledger.lost_at or next((at for at, _ in ledger.ticks), 0)
+    return placement <= next((last for at, last in ledger.ticks if at <= now - PROVEN_MS), 0)
+
+
+def forget_losses(ledger: Ledger, g: GroupRow, gone: Spans, placement: int | None = None) -> None:
+    """Delete the losses of ended tasks.
+
+    Those of tasks that are placed again, or continue as their copies, after a `placement` are kept without one, unless
+    it ran for ten minutes.
+    """
+    unlinked = placement is not None and not proven(ledger, placement)
     kept = []
     for loss in g.losses:
         inside, rest = span_split(loss.tasks, gone)
@@ -30,11 +41,6 @@ def forget_losses(g: GroupRow, gone: Spans, *, unlinked: bool = False) -> None:
             kept.append(loss.of(inside))
             kept[-1].placement = 0
     keep_losses(g, kept)
-
-
-def proven(ledger: Ledger, placement: int) -> bool:
-    """Return whether a placement ran for ten minutes."""
-    return placement <= next((last for at, last in ledger.ticks if at <= ledger.lost_at - PROVEN_MS), 0)
 
 
 def lose(ledger: Ledger, g: GroupRow, gone: Spans, placement: int, retried_on: int | None = None) -> Spans:
@@ -50,11 +56,10 @@ def lose(ledger: Ledger, g: GroupRow, gone: Spans, placement: int, retried_on: i
         inside, rest = span_split(loss.tasks, gone)
         if inside:
             fresh = span_split(fresh, inside)[1]
-            reset = proven(ledger, placement)
-            if retried_on is not None:
-                kind = loss.count, 1 if reset else loss.failures + 1, retried_on
-            else:
-                kind = 1 if reset else loss.count + 1, loss.failures, loss.machine
+            times, failures, machine = (
+                (0, 0, -1) if proven(ledger, placement) else (loss.count, loss.failures, loss.machine)
+            )
+            kind = (times + 1, failures, machine) if retried_on is None else (times, failures + 1, retried_on)
             tasks_of[kind] = span_add(tasks_of.get(kind, NONE), inside)
         kept.append(loss.of(rest))
     if fresh:
@@ -108,7 +113,7 @@ def end_late(ledger: Ledger, j: JobRow, machine: int, placement: int, part: Span
                     g.unplaced, j.unplaced = g.unplaced - span_count(inside), j.unplaced - span_count(inside)
             taken = span_add(taken, inside)
         if taken:
-            forget_losses(g, taken)
+            forget_losses(ledger, g, taken)
             count += span_count(taken)
             count_ended(g, how, span_count(taken))
             ledger.touch_job(j)

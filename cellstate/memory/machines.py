@@ -227,6 +227,7 @@ def set_machine_capacity(
     if same:
         return 0
     ledger.open()
+    ledger.lost_at = at_ms
     count = 0
     ledger.touch(m, ledger.stamp)
     equip(m, after)

@@ -100,13 +100,13 @@ def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: En
     count_admitted(ledger, j, before)
     ledger.touch_job(j)
     if met and met.kept and g.losses:
-        forget_losses(g, met.kept, unlinked=True)
+        forget_losses(ledger, g, met.kept, placement)
     lasting = how in (EndKind.FINISHED, EndKind.STOPPED) or j.state > JobState.HELD
     dropped, spent = g.copies or (g.optional and not lasting), NONE
     if dropped:
         g.total -= count
         if g.copies:
-            forget_losses(g, gone)
+            forget_losses(ledger, g, gone)
     elif ending:
         spent = count_off(ledger, m, g, placement, ending, how)
     g.failed += span_count(spent)
@@ -126,14 +126,14 @@ def count_off(ledger: Ledger, m: MachineRow, g: GroupRow, placement: int, ending
     if how in ENDS or j.state > JobState.HELD:
         count_ended(g, how, span_count(ending))
         if g.losses:
-            forget_losses(g, ending)
+            forget_losses(ledger, g, ending)
     elif how in (EndKind.LOST, EndKind.RETRIED):
         return lose(ledger, g, ending, placement, m.index if how is EndKind.RETRIED else None)
     elif g.once:
         return ending  # it was started, so it is not placed again
     else:
         if g.losses:
-            forget_losses(g, ending, unlinked=True)
+            forget_losses(ledger, g, ending, placement)
         g.waiting, back = span_add(g.waiting, ending), span_count(ending)
         g.unplaced, j.unplaced, j.returned = g.unplaced + back, j.unplaced + back, True
     return NONE

@@ -102,9 +102,9 @@ class RedisMachines(RedisExecutors):
                 return
 
     def _change(self, index: int, action: str, change: str, at_ms: int, by: str) -> int:
-        loses = action == "state" and int(change) >= MachineState.DOWN
+        takes_off = action == "capacity" or int(change) >= MachineState.DOWN
         values = {**self._values(at_ms, by), "index": index, "action": action, "change": change}
-        values["now"] = self.store_ms() if loses else 0
+        values["now"] = self.store_ms() if takes_off else 0
         reply = self._run("machine", values, extra=self._hints())
         if reply[0] == b"unknown":
             raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")

@@ -15,7 +15,7 @@ from omega.cellstate.redis.link import BulkStrings, Link
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
-from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.task_ends import UNPLACING, FinishedRuns, TaskEnd
 from omega.cellstate.transaction import Position
 
 SEEING_RECEIPTS = 8
@@ -36,9 +36,7 @@ class RedisTasks(RedisExecutors):
     @override
     def end(self, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
         # As many calls as it takes to end MOST_ENDS at a time.
-        loses = type(endings) is not FinishedRuns and any(
-            ending.how in (EndKind.LOST, EndKind.RETRIED) for ending in endings
-        )
+        loses = type(endings) is not FinishedRuns and any(ending.how in UNPLACING for ending in endings)
         now, counts = self.store_ms() if loses else 0, list[int]()
         for start in range(0, len(endings), MOST_ENDS):
             part = endings[start : start + MOST_ENDS]

@@ -138,6 +138,61 @@ def test_ten_minutes_to_the_millisecond_reset_the_count(
     assert group(cell).failed == failed
 
 
+def run_for_a_day(clock: Clock) -> None:
+    for _ in range(24):
+        clock.wait(60 * MINUTE)
+
+
+def test_a_loss_after_a_day_resets_the_failures_too(cell: AnyCell, member: Member, clock: Clock) -> None:
+    """Five failed starts, a day, a loss, a failed start: the next delay is that after a first failure."""
+    submit(cell, budget=10)
+    for _ in range(5):
+        assert member.place("a", (0, 1)).accepted
+        clock.end(EndKind.RETRIED, last(cell))
+        clock.wait(60 * MINUTE)
+    (loss,) = group(cell).losses
+    assert loss.retried.failures == 5
+    assert member.place("a", (0, 1)).accepted
+    run_for_a_day(clock)
+    clock.lose(last(cell))
+    assert group(cell).losses == (TaskLoss("0", 1, clock.now + 1_000, last(cell)),)
+    clock.wait(1_000)
+    assert member.place("a", (0, 1)).accepted
+    clock.end(EndKind.RETRIED, last(cell))
+    (loss,) = group(cell).losses
+    assert (loss.times, loss.retried.failures, loss.due_ms - clock.now) == (1, 1, 30_000)
+    assert verify(cell).violations == ()
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["a day", "a moment"])
+@pytest.mark.parametrize("by", ["drain", "claim", "shrink"])
+def test_a_placement_that_ran_for_a_day_and_is_evicted_resets_the_losses(
+    cell: AnyCell, member: Member, clock: Clock, by: str, runs: bool
+) -> None:
+    """Budget 2: two losses, a placement that is evicted, one loss."""
+    submit(cell, budget=2)
+    for delay in (1_000, 2_000):
+        assert member.place("a", (0, 1)).accepted
+        clock.lose(last(cell))
+        clock.wait(delay)
+    assert member.place("a", (0, 1)).accepted
+    if runs:
+        run_for_a_day(clock)
+    if by == "drain":
+        clock.end(EndKind.EVICTED, last(cell))
+    elif by == "claim":
+        cell.submit([job("high", (4, 8), precedence=9)], 0, "ada")
+        assert member.place("high", (0, 1), evict=((last(cell), 1),)).accepted
+    else:
+        cell.set_machine_capacity(0, (0, 0), clock.now, "ada", [(last(cell), 1)])
+    assert group(cell).losses == (() if runs else (TaskLoss("0", 2, 0, 0),))
+    assert member.place("a", (1, 1)).accepted
+    clock.lose(last(cell), 1)
+    found = group(cell)
+    assert (found.failed, [loss.times for loss in found.losses]) == ((0, [1]) if runs else (1, []))
+    assert verify(cell).violations == ()
+
+
 @pytest.mark.parametrize("how", [EndKind.LOST, EndKind.EVICTED])
 def test_a_task_that_is_placed_at_most_once_fails(cell: AnyCell, member: Member, clock: Clock, how: EndKind) -> None:
     submit(cell, 3, once=True)

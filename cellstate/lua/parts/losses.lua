@@ -3,10 +3,10 @@
 -- group. A task that is retried used up its restarts on a machine: 30 s, doubled with each such failure, at most 1 h, and
 -- no budget. A group's losses are "~tasks:count:due:placement" each, with ":failures:machine" behind it for tasks that were
 -- retried; due: the server's time in ms, 0 once they wait; placement: the id they were lost with, 0 when a later placement
--- ended since; machine: of the last failure.
+-- ended since; machine: of the last failure. A placement that ran for ten minutes resets both counts, however it ends.
 
 --@const FIRST_MS 1000, LONGEST_MS 300000, PROVEN_MS 600000, RETRY_MS 30000, LONGEST_RETRY_MS 3600000
--- The server's time in ms; set by the scripts that may lose tasks.
+-- The server's time in ms; set by the scripts that may lose tasks. 0 where it was not asked for, as in a commit.
 local lost_at = 0
 local proven_to = nil
 
@@ -74,9 +74,27 @@ do
   end
 end
 
--- Drop the losses of tasks that ended; with `unlinked` they are kept for a placement that has no effect any more.
-local function forget_losses(j, g, gone, unlinked)
-  local kept, delayed = {}, 0
+-- Whether a placement ran for ten minutes: "ticks" has the last placement id by the minute, newest first. In a call without
+-- a time it is that of the newest.
+local function proven(placement)
+  if not proven_to then
+    proven_to = 0
+    local now = lost_at > 0 and lost_at
+    for at, last in gmatch(redis.call('HGET', meta_key, 'ticks') or '', '(%d+):(%d+)') do
+      now = now or tonumber(at)
+      if tonumber(at) <= now - PROVEN_MS then
+        proven_to = tonumber(last)
+        break
+      end
+    end
+  end
+  return tonumber(placement) <= proven_to
+end
+
+-- Drop the losses of tasks that ended. Those of tasks that are placed again, or continue as their copies, after this
+-- placement are kept for one that has no effect any more, unless it ran for ten minutes.
+local function forget_losses(j, g, gone, placement)
+  local unlinked, kept, delayed = placement and not proven(placement), {}, 0
   each_loss(g, gone, function(loss, inside, rest)
     loss.tasks = rest
     if unlinked then
@@ -93,20 +111,6 @@ local function forget_losses(j, g, gone, unlinked)
     if list.blocks then index_loss(list, each[2]) end
   end
   delay(j, g, delayed)
-end
-
--- Whether a placement ran for ten minutes: "ticks" has the last placement id by the minute, newest first.
-local function proven(placement)
-  if not proven_to then
-    proven_to = 0
-    for at, last in gmatch(redis.call('HGET', meta_key, 'ticks') or '', '(%d+):(%d+)') do
-      if tonumber(at) <= lost_at - PROVEN_MS then
-        proven_to = tonumber(last)
-        break
-      end
-    end
-  end
-  return tonumber(placement) <= proven_to
 end
 
 -- Count a loss of tasks, or with a machine a failure that is retried; returns those that are not placed again. The others
@@ -127,10 +131,12 @@ local function lose(j, g, gone, placement, retried_on)
   each_loss(g, gone, function(loss, inside, rest)
     fresh = select(2, span_split(fresh, inside))
     local reset = proven(placement)
+    local times, failures, machine = loss.count, loss.failures, loss.machine
+    if reset then times, failures, machine = 0, 0, '' end
     if retried_on then
-      count(loss.count, reset and 1 or loss.failures + 1, retried_on, inside)
+      count(times, failures + 1, retried_on, inside)
     else
-      count(reset and 1 or loss.count + 1, loss.failures, loss.machine, inside)
+      count(times + 1, failures, machine, inside)
     end
     if loss.due > 0 then delayed = delayed - span_count(inside) end
     loss.tasks = rest

@@ -119,7 +119,7 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   count_admitted(j, before)
   local dropped = g[OPTIONAL] == COPIES or how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
   local ended, spent = ENDED[how] or (j.state > HELD and STOPPED), '-'
-  if met and g.losses and met.kept ~= '-' then forget_losses(j, g, met.kept, true) end
+  if met and g.losses and met.kept ~= '-' then forget_losses(j, g, met.kept, placement) end
   if dropped then
     g[TOTAL] = g[TOTAL] - count
     if g[OPTIONAL] == COPIES then forget_losses(j, g, gone) end
@@ -133,7 +133,7 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   elseif g[BUDGET] == NEVER then
     spent = gone  -- it has begun, so it is not placed again
   else
-    if g.losses then forget_losses(j, g, ending, true) end
+    if g.losses then forget_losses(j, g, ending, placement) end
     g.back = g.back or {}
     g.back[#g.back + 1] = ending
     local back = span_count(ending)
