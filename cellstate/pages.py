@@ -31,8 +31,8 @@ class JobHead(NamedTuple):
     state: JobState
     counts: Counts
     wanted: Resources
-    copies: int = 0
-    """Copies of its tasks; its counts have none of them."""
+    copies: tuple[int, int] = (0, 0)
+    """Copies of its tasks, all and the placed ones; its counts have none of them."""
 
 
 Keep: TypeAlias = Callable[[JobHead], bool]
@@ -58,8 +58,10 @@ def head_of(job: Job) -> JobHead:
     groups = [group for group in job.groups if not group.copies]
     counts = Counts(**{each.name: sum(getattr(group, each.name) for group in groups) for each in fields(Counts)})
     needs = zip(*([amount * group.unplaced for amount in group.need] for group in groups), strict=True)
-    wanted, copies = tuple(map(sum, needs)), sum(group.total for group in job.groups if group.copies)
-    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted, copies)
+    copies = [(group.total, group.placed) for group in job.groups if group.copies]
+    total, placed = map(sum, zip((0, 0), *copies, strict=True))
+    wanted = tuple(map(sum, needs))
+    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted, (total, placed))
 
 
 def full_page(newest_first: Sequence[Job]) -> JobPage:

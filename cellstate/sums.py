@@ -1,7 +1,7 @@
 """Sums over the machines and jobs of a cell that the store keeps, so that no question about all of it reads all of it.
 
 shapes    machines by state, whether they are simulated, and capacity (lua/parts/shapes.lua)
-lanes     live jobs, jobs with placed tasks, placed tasks, amounts held and wanted (lua/parts/lanes.lua)
+lanes     live jobs, jobs with placed tasks, placed tasks and copies, amounts held and wanted (lua/parts/lanes.lua)
 meta      tasks and jobs by how they ended, of all jobs there ever were; held jobs (lua/parts/totals.lua)
 """
 
@@ -17,9 +17,9 @@ from omega.cellstate.resources import Resources
 JOB_TOTALS = ("jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped",
               "jobs_abandoned")  # a table # fmt: skip
 TASK_TOTALS = ("tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped")
-COPIES = "copies"
-"""The live copies of tasks (lua/parts/copies.lua)."""
-TOTALS = frozenset((*JOB_TOTALS, *TASK_TOTALS, COPIES))
+COPIES, PLACED_COPIES = "copies", "copies_placed"
+"""The copies of tasks, those that wait included, and the placed ones (lua/parts/copies.lua)."""
+TOTALS = frozenset((*JOB_TOTALS, *TASK_TOTALS, COPIES, PLACED_COPIES))
 """The fields of ``meta`` that are sums."""
 OVER = "over"
 """The field of ``shapes`` with the machines that held more than they had when their state or capacity changed."""
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
 
 
 class LaneSum(NamedTuple):
-    """What all lanes count: live jobs, those with placed tasks, placed tasks, amounts."""
+    """What all lanes count: live jobs, those with placed tasks, placed tasks and copies, amounts."""
 
     live: int
     running: int
@@ -106,7 +106,8 @@ def totals_of(heads: Iterable[JobHead]) -> dict[str, int]:
     for head in heads:
         for name in ("total", "finished", "failed", "stopped"):
             totals[f"tasks_{name}"] += getattr(head.counts, name)
-        totals[COPIES] += head.copies
+        totals[COPIES] += head.copies[0]
+        totals[PLACED_COPIES] += head.copies[1]
         field = field_of(head)
         if field is not None:
             totals[field] += 1
@@ -127,7 +128,8 @@ def job_states(totals: Mapping[str, int], lanes: LaneSum) -> dict[str, int]:
 
 
 def task_counts(totals: Mapping[str, int], placed: int) -> Counts:
-    """Return the tasks of all jobs there ever were, by state."""
+    """Return the tasks of all jobs there ever were, by state; `placed` has their copies too."""
+    placed -= totals.get(PLACED_COPIES, 0)
     total, finished, failed, stopped = (totals.get(name, 0) for name in TASK_TOTALS)
     unplaced = total - finished - failed - stopped - placed
     return Counts(total=total, unplaced=unplaced, placed=placed, finished=finished, failed=failed, stopped=stopped)

@@ -42,7 +42,7 @@ def _count(job: Job, counts: list[int], size: int) -> None:
         for d, need in enumerate(group.need):
             counts[2 + d] += min(MOST_WANTED, need * waiting)
             counts[2 + size + d] += need * group.placed
-        counts[-2] += 0 if group.copies else group.placed
+        counts[-2] += group.placed
     counts[-1] += any(group.placed for group in job.groups)
 
 

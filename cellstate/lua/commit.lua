@@ -239,7 +239,12 @@ local function validate(t, i)
   -- Earlier transactions of this call do not count: only a change by another client is `moved`.
   if t.coarse and (has_diverged() or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
-  if g[OPTIONAL] == COPIES and far.copies.beside(g, m, claimed, want) then return 0, FULL end
+  local rest = DUPLICATE
+  if g[OPTIONAL] == COPIES then
+    local apart = far.copies.apart(g, m, claimed, want)
+    if apart == 0 then return 0, FULL end
+    if apart < want then want, rest = apart, FULL end
+  end
   local n, verdict = want, PLACED_OK
   if t.share then
     n, verdict = shares.fit(t, i, m, g, want, units)
@@ -256,7 +261,7 @@ local function validate(t, i)
     if t.chain then pools.hold(t.chain, g, n) end
     if t.n > 1 then t.claimed[group] = claimed + n end
   end
-  if verdict == PLACED_OK and count > want then verdict = DUPLICATE end
+  if verdict == PLACED_OK and count > want then verdict = rest end
   return n, verdict
 end
 

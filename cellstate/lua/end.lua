@@ -32,7 +32,7 @@ do
   end
 end
 load_machines(machines)
-local ids, foreign, evicting = {}, {}, false
+local ids, evicting = {}, false
 for i = 1, #machines do
   local m, how, job = M[machines[i]], hows[i], jobs_of[i]
   if m then
@@ -40,7 +40,6 @@ for i = 1, #machines do
     local _, to = find(m.runs, lead, 1, true)
     local id = to and match(m.runs, '^[^:]+', to + 1)
     ids[#ids + 1] = id
-    if id and job ~= '-' and id ~= job then foreign[i] = true end
     evicting = evicting or how == 'evicted'
   end
   if job ~= '-' and (how == 'finished' or how == 'failed') then ids[#ids + 1] = job end
@@ -53,7 +52,9 @@ lost_at = tonumber(now)
 local counts, any = {}, false
 for i = 1, #machines do
   local m, placement, how, tasks, reason, n = M[machines[i]], placed_as[i], hows[i], parts[i], reasons[i], 0
-  if foreign[i] then
+  -- The owner now: an ending before this one may have made the run leave.
+  local owner = m and jobs_of[i] ~= '-' and select(3, find_run(m, placement, how == 'left'))
+  if owner and owner ~= jobs_of[i] then
     n = 0
   elseif m and how == 'left' then
     n = acknowledge(m, placement, tasks)

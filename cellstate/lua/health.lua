@@ -10,7 +10,7 @@
 -- Reply  {"ok", cursor, "placement task"…} with the granted tasks
 -- Types  health: hash, job → " machine:placement:task:until" each, until 0 for a ready task, 1 for one that is
 --        down; others as in commit.lua
--- Rules  of the tasks of a job at most max_down are ending or delayed after their end at once; a grant is for a live
+-- Rules  a job that ended has no records; of the tasks of a job at most max_down are ending or delayed after their end at once; a grant is for a live
 --        placement, and expires; a repeated call grants the same tasks (semantics 14)
 
 --@include lists listing binary ranges rows records
@@ -23,7 +23,7 @@ for text, index, due in gmatch(redis.call('HGET', health_key, job) or '', '((%d+
   local ending = due ~= '1' and tonumber(due) > tonumber(now)
   if index == machine then
     mine[match(text, '^%d+:(%d+:%d+)')] = ending and due
-  elseif ending or due == '0' or due == '1' then
+  elseif open and (ending or due == '0' or due == '1') then
     kept[#kept + 1] = text
     if ending then down = down + 1 end
   end

@@ -3,7 +3,7 @@
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters copied | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job most cell_most | asked
 -- asked: "machine placement task" each. most, cell_most: maximum number of copies of the job, and of the cell.
--- Reply  {"ok", number of copies that were added}, or {"keys", name…} with nothing done
+-- Reply  {"ok", place among the asked of each copy that was added…}, or {"keys", name…} with nothing done
 -- Types  as in commit.lua
 -- Rules  a job that ended leaves the list of those with copies; a task that does not run as this placement, or has a copy, is passed over (semantics 14, 41); begins with HSET (13)
 
@@ -15,7 +15,7 @@ load_machines(machines)
 load_jobs({ job })
 local j = J[job]
 if not j or j.was_complete then redis.call('HDEL', copied_key, job) end
-if not j or j.state ~= ACTIVE then return { 'ok', 0 } end
+if not j or j.state ~= ACTIVE then return { 'ok' } end
 --@include ready
 
 local left = tonumber(cell_most) - tonumber(redis.call('HGET', meta_key, 'copies') or 0)
@@ -38,7 +38,7 @@ local function copies_of(m, placement, task)
   return c, number
 end
 
-local added = 0
+local added, taken = 0, { 'ok' }
 for i = fixed_args + 1, #ARGV do
   local index, placement, task = match(ARGV[i], '^(%d+) (%d+) (%d+)$')
   local m = M[index]
@@ -51,9 +51,10 @@ for i = fixed_args + 1, #ARGV do
     c[WAITING], c.first = span_add(waiting_of(c), task), false
     c[TOTAL], c[UNPLACED], c[INDICES] = c[TOTAL] + 1, c[UNPLACED] + 1, original[INDICES]
     j.unplaced, j.returned, added = j.unplaced + 1, true, added + 1
+    taken[added + 1] = i - fixed_args
     touch_job(j)
     fact(format('speculate %s %d %s', job, number, task))
   end
 end
 if added > 0 then publish(at, by, false) end
-return { 'ok', added }
+return taken

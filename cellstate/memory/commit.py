@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from omega.cellstate.errors import Fenced
 from omega.cellstate.executors import simulates
-from omega.cellstate.memory.copies import beside
+from omega.cellstate.memory.copies import apart
 from omega.cellstate.memory.delta import has_diverged
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.pools import admits, chain_of, tree_of
@@ -219,8 +219,11 @@ def validate(ledger: Ledger, t: Validation, c: Claim) -> tuple[int, Verdict]:
             return 0, Verdict.LIMIT
         return 0, units if isinstance(units, Verdict) else Verdict.MOVED
     want = min(c.count, left)
-    if g.copies and beside(g, m, t.claimed.get(c.group, 0), want):
-        return 0, Verdict.FULL
+    rest = Verdict.DUPLICATE
+    if g.copies and (before := apart(g, m, t.claimed.get(c.group, 0), want)) < want:
+        if not before:
+            return 0, Verdict.FULL
+        want, rest = before, Verdict.FULL
     if t.stocks is not None:
         n, verdict = fit_by_share(ledger, t, j, m, g, want, units, t.stocks)
     else:
@@ -231,7 +234,7 @@ def validate(ledger: Ledger, t: Validation, c: Claim) -> tuple[int, Verdict]:
         t.claimed[c.group] = t.claimed.get(c.group, 0) + n
         t.placing = True
     if verdict is Verdict.PLACED and c.count > want:
-        verdict = Verdict.DUPLICATE
+        verdict = rest
     return n, verdict
 
 

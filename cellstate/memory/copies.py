@@ -26,10 +26,13 @@ class Copied(NamedTuple):
     ends: bool
 
 
-def beside(g: GroupRow, m: MachineRow, claimed: int, count: int) -> bool:
-    """Return whether one of the next copies of a group has its original on this machine."""
+def apart(g: GroupRow, m: MachineRow, claimed: int, count: int) -> int:
+    """Return how many of the next copies of a group come before the first whose original is on this machine."""
     following = span_take(span_take(g.waiting, claimed)[1], count)[0]
-    return any(loss.machine == m.index and span_split(following, loss.tasks)[0] for loss in g.losses)
+    for loss in g.losses:
+        if loss.machine == m.index and span_split(following, loss.tasks)[0]:
+            following = span_split(following, (0, loss.tasks[0] - 1))[0] if loss.tasks[0] else NONE
+    return span_count(following)
 
 
 def meet(ledger: Ledger, g: GroupRow, gone: Spans, how: EndKind, reason: str) -> Copied | None:

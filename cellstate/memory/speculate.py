@@ -13,20 +13,21 @@ from omega.cellstate.replies import Budget, Original
 
 def speculate(
     ledger: Ledger, job_id: str, originals: Sequence[Original], budget: Budget, at_ms: int, by: str
-) -> int:  # fmt: skip
-    """Add copies of running tasks, which then wait; returns their number."""
+) -> list[Original]:  # fmt: skip
+    """Add copies of running tasks, which then wait; returns these tasks."""
     check_author(by)
     ledger.unfold()
-    j, added = ledger.J.get(job_id), 0
+    j, added = ledger.J.get(job_id), list[Original]()
     if j is None or j.complete:
         ledger.copied.pop(job_id, None)
     if j is None or j.state is not JobState.ACTIVE:
-        return 0
+        return added
     ledger.open()
     left = min(budget.cell - live_copies(ledger), budget.job - sum(g.total for g in j.groups if g.copies))
-    for machine, placement, task in originals:
+    for original in originals:
+        machine, placement, task = original
         g = _running(ledger, job_id, machine, placement, task)
-        if g is None or added >= left:
+        if g is None or len(added) >= left:
             continue
         c = j.groups[g.number + 1]
         keep_losses(c, [*c.losses, LossRow((task, task), 0, 0, placement, failures=1, machine=machine)])
@@ -35,7 +36,7 @@ def speculate(
         ledger.touch_job(j)
         j.returned = True
         ledger.fact("speculate", j.id, c.number, (task, task))
-        added += 1
+        added.append(original)
     if added:
         publish(ledger, at_ms, by)
     return added

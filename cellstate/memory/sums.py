@@ -23,7 +23,7 @@ def sums(ledger: Ledger) -> CellSums:
     together = LaneSum(
         sum(1 for job in heads if job.counts.unplaced or job.counts.placed),
         len(placed),
-        sum(job.counts.placed for job in placed),
+        sum(job.counts.placed + job.copies[1] for job in placed),
         _together(ledger, (lane.wanted for lane in lanes)),
         _together(ledger, (lane.held for lane in lanes)),
     )

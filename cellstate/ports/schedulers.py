@@ -66,8 +66,10 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
         A job of which something was placed since then stays unchanged.
         """
 
-    def speculate(self, job_id: str, originals: Sequence[Original], budget: Budget, at_ms: int, by: str) -> int:
-        """Add copies of running tasks to the group for copies behind theirs, within a budget; returns their number.
+    def speculate(
+        self, job_id: str, originals: Sequence[Original], budget: Budget, at_ms: int, by: str
+    ) -> list[Original]:
+        """Add copies of running tasks to the group for copies behind theirs, within a budget; returns these tasks.
 
         They wait like other tasks, are placed on another machine than their original, and evict nothing. What ends one
         of the two ends or promotes the other (semantics 41). A task that no longer runs so, or has a copy, is left out.

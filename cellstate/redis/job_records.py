@@ -380,10 +380,10 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
     """Read a job in short from its record."""
     job = decode(record, dimensions)
     total = unplaced = placed = finished = failed = stopped = 0
-    wanted, copies = [0] * dimensions, 0
+    wanted, copies, placed_copies = [0] * dimensions, 0, 0
     for group in job["groups"]:
         if group["optional"] == COPIES:
-            copies += group["total"]
+            copies, placed_copies = copies + group["total"], placed_copies + group["placed"]
             continue
         waiting = group["unplaced"] + group["delayed"]
         total, unplaced, placed = total + group["total"], unplaced + waiting, placed + group["placed"]
@@ -394,4 +394,14 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
                 wanted[d] += waiting * need
     counts = Counts(total=total, unplaced=unplaced, placed=placed, finished=finished, failed=failed, stopped=stopped)
     name, state = job["name"] or job_id, _STATES[job["state"]]
-    return JobHead(job_id, name, job["kind"], job["precedence"], job["order"], state, counts, tuple(wanted), copies)
+    return JobHead(
+        job_id,
+        name,
+        job["kind"],
+        job["precedence"],
+        job["order"],
+        state,
+        counts,
+        tuple(wanted),
+        (copies, placed_copies),
+    )

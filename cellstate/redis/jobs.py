@@ -132,10 +132,12 @@ class RedisJobs(RedisPages):
         return bool(self._run("settle", values)[1])
 
     @override
-    def speculate(self, job_id: str, originals: Sequence[Original], budget: Budget, at_ms: int, by: str) -> int:
+    def speculate(
+        self, job_id: str, originals: Sequence[Original], budget: Budget, at_ms: int, by: str
+    ) -> list[Original]:
         values = {**self._values(at_ms, by), "job": job_id, "most": budget.job, "cell_most": budget.cell}
         asked = [f"{machine} {placement} {task}" for machine, placement, task in originals]
-        return int(self._run("speculate", values, asked, extra=self._hints())[1])
+        return [originals[int(place) - 1] for place in self._run("speculate", values, asked, extra=self._hints())[1:]]
 
     @override
     def copied_jobs(self, kind: str) -> list[str]:

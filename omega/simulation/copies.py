@@ -200,5 +200,5 @@ class CopiesSimulation:
             asked[job_id] += (each.task for each in self.rules.slow(running, known.finished, total))
         budget = Budget(self.rules.budget(total), cell_budget(self.load.machines))
         for job_id, originals in asked.items():
-            self.copies += self.cell.speculate(job_id, originals, budget, int(self.now * 1000), BY)
+            self.copies += len(self.cell.speculate(job_id, originals, budget, int(self.now * 1000), BY))
             self.waits = True

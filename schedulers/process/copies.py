@@ -83,8 +83,8 @@ class Copies(Instrument):
                 total = sum(group.total for group in job.groups if not group.copies)
                 budget = Budget(rules.budget(total), cell_budget(machines))
                 added = cell.speculate(job_id, originals, budget, int(now * 1000), by)
-                requested.update(each[1:] for each in originals[:added])
-                asked += added
+                requested.update(each[1:] for each in added)
+                asked += len(added)
         return asked
 
     def _forget(self, job_id: str) -> None:

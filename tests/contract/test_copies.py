@@ -7,6 +7,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
+from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.task_progress import TaskProgress, unpack_progress
@@ -42,7 +43,7 @@ def copied(cell: AnyCell, member: Member) -> AnyCell:
     """Tasks 0 and 1 of job a run as placements 1 and 2 on m0, a copy of task 1 as placement 3 on m2."""
     cell.submit([spec()], 0, "ada")
     assert member.place("a", (0, 1), (0, 1)).accepted
-    assert cell.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0") == 1
+    assert len(cell.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")) == 1
     assert copy_to(member, 2).accepted
     return cell
 
@@ -162,7 +163,7 @@ def test_an_executor_that_ends_loses_both_and_each_task_is_requeued_once(copied:
 @pytest.mark.parametrize("placed", [True, False])
 def test_stopping_and_shrinking_a_job_ends_its_copies(copied: AnyCell, member: Member, placed: bool) -> None:
     if not placed:
-        assert copied.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0") == 1
+        assert len(copied.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")) == 1
     copied.resize("a", {0: 1}, 3, "ada")
     assert counts(copied)[1][:3] == ((0, 0, 0) if placed else (1, 1, 0)), "task 1 and its copy are stopped"
     sound(copied)
@@ -187,13 +188,12 @@ def test_what_a_copy_takes_and_what_it_does_not(cell: AnyCell, member: Member) -
     member.place("a", (0, 1), (0, 1), (1, 1))
     sums = cell.sums()
     asked = [Original(0, 2, 1), Original(0, 2, 1), Original(1, 3, 2), Original(1, 3, 1), Original(2, 9, 0)]
-    assert cell.speculate("a", asked, MANY, 1, "batch/0") == 2, "those that run so, once each"
-    assert cell.speculate("a", asked, MANY, 1, "batch/0") == 0
+    assert len(cell.speculate("a", asked, MANY, 1, "batch/0")) == 2, "those that run so, once each"
+    assert len(cell.speculate("a", asked, MANY, 1, "batch/0")) == 0
     after = cell.sums()
     assert (after.wanted, after.held, after.tasks) == (sums.wanted, sums.held, sums.tasks), "no demand"
     assert copy_to(member, 0).claims == ((0, Verdict.FULL),), "the original runs there"
-    assert copy_to(member, 1, 2).claims == ((0, Verdict.FULL),), "that of the second does"
-    assert copy_to(member, 1).accepted
+    assert copy_to(member, 1, 2).claims == ((1, Verdict.FULL),), "that of the second does"
     assert copy_to(member, 2, evict=((1, 1),)).claims == ((0, Verdict.PRECEDENCE),), "a copy evicts nothing"
     assert copy_to(member, 2).accepted
     placed = cell.sums()
@@ -202,16 +202,72 @@ def test_what_a_copy_takes_and_what_it_does_not(cell: AnyCell, member: Member) -
     sound(cell)
 
 
+def test_copies_are_placed_task_by_task(cell: AnyCell, member: Member) -> None:
+    """Originals 0, 1 and 2 are on m0, m1 and m2: a claim places the copies before the first that is beside its own."""
+    cell.submit([spec(count=3)], 0, "ada")
+    member.place("a", (0, 1), (1, 1), (2, 1))
+    assert len(cell.speculate("a", [Original(n, n + 1, n) for n in range(3)], MANY, 1, "batch/0")) == 3
+    assert copy_to(member, 0, 3).claims == ((0, Verdict.FULL),)
+    assert copy_to(member, 2, 3).claims == ((2, Verdict.FULL),)
+    assert copy_to(member, 2, 1).claims == ((0, Verdict.FULL),)
+    assert copy_to(member, 0, 3).claims == ((1, Verdict.DUPLICATE),)
+    sound(cell)
+
+
+def test_the_requests_that_were_taken_are_returned(cell: AnyCell, member: Member) -> None:
+    cell.submit([spec(count=3)], 0, "ada")
+    member.place("a", (0, 1), (0, 1), (1, 1))
+    gone, taken, late = Original(2, 9, 0), Original(1, 3, 2), Original(0, 1, 0)
+    assert cell.speculate("a", [gone, taken, taken, late], Budget(1, 9), 1, "batch/0") == [taken]
+    assert cell.speculate("a", [taken, gone, late], MANY, 1, "batch/0") == [late]
+
+
+def test_a_pool_counts_copies_also_after_it_was_changed(cell: AnyCell, member: Member) -> None:
+    """A limit of three tasks: two and a copy; then the pool's weight changes, and the copy ends."""
+    pools = cell.set_pools(Pools((Pool("p", limits={"tasks": 3}),)), None, 0, "ada")
+    cell.submit([spec(spec={"pool": "p"}), job("more", count=5, spec={"pool": "p"})], 0, "ada")
+    member.place("a", (0, 1), (0, 1))
+    cell.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")
+    assert copy_to(member, 2).accepted
+    before = cell.pool_use()
+    assert before["p"].tasks == 3
+    cell.set_pools(Pools((Pool("p", limits={"tasks": 3}, weight=2),)), pools.version, 1, "ada")
+    assert cell.pool_use() == before
+    assert cell.sums().tasks.placed == 2
+    sound(cell)
+    end(cell, (*COPY, FAILED))
+    assert cell.pool_use()["p"].tasks == 2
+    assert member.place("more", (1, 2)).claims == ((1, Verdict.LIMIT),)
+    sound(cell)
+
+
+def test_a_held_job_of_which_only_a_copy_waits_is_not_counted_as_held(cell: AnyCell, member: Member) -> None:
+    cell.submit([spec()], 0, "ada")
+    member.place("a", (0, 2))
+    cell.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")
+    cell.hold("a", 2, "ada")
+    assert cell.sums().jobs["held"] == 0
+    sound(cell)
+    cell.release("a", 3, "ada")
+    sound(cell)
+
+
+def test_a_task_whose_copy_was_lost_gets_another(copied: AnyCell) -> None:
+    assert end(copied, (*COPY, LOST)) == [1]
+    assert len(copied.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")) == 1
+    sound(copied)
+
+
 def test_the_budgets_of_job_and_cell(cell: AnyCell, member: Member) -> None:
     cell.submit([spec(count=4), spec("b", 1)], 0, "ada")
     member.place("a", (0, 1), (0, 1), (0, 1), (0, 1))
     member.place("b", (1, 1))
     asked = [Original(0, n, n - 1) for n in (1, 2, 3, 4)]
-    assert cell.speculate("a", asked, Budget(2, 9), 1, "batch/0") == 2
-    assert cell.speculate("a", asked, Budget(9, 3), 1, "batch/0") == 1
-    assert cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0") == 0, "those of all jobs count"
+    assert len(cell.speculate("a", asked, Budget(2, 9), 1, "batch/0")) == 2
+    assert len(cell.speculate("a", asked, Budget(9, 3), 1, "batch/0")) == 1
+    assert len(cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0")) == 0, "those of all jobs count"
     end(cell, (0, 1, FINISHED))
-    assert cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0") == 1, "a copy that waited is gone"
+    assert len(cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0")) == 1, "a copy that waited is gone"
     sound(cell)
 
 
@@ -238,7 +294,7 @@ def test_gangs_and_at_most_once_tasks_are_refused(cell: AnyCell) -> None:
 def test_many_copies_end_with_the_tasks_of_one_run(cell: AnyCell, member: Member) -> None:
     cell.submit([spec(count=4)], 0, "ada")
     member.place("a", (0, 4))
-    assert cell.speculate("a", [Original(0, 1, n) for n in (3, 1, 0)], MANY, 1, "batch/0") == 3
+    assert len(cell.speculate("a", [Original(0, 1, n) for n in (3, 1, 0)], MANY, 1, "batch/0")) == 3
     assert copy_to(member, 1, 2).accepted, "tasks 0 and 1, a run each; the copy of 3 waits"
     assert end(cell, (0, 1, EVICTED)) == [4]
     assert counts(cell) == [(4, 2, 2, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
@@ -293,7 +349,7 @@ def test_an_explanation_counts_copies_apart_and_leaves_out_the_machine_of_the_ta
     member.place("a", (0, 1))
     for machine in (1, 2):
         cell.set_machine_state(machine, MachineState.DRAINED, 1, "ada")
-    assert cell.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0") == 1
+    assert len(cell.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")) == 1
     said = explain_job(cell, kept(cell))
     assert (said["unplaced"], said["total"], said["reason"]) == (0, 1, "SPREAD")
     (part,) = said["groups"]
@@ -339,11 +395,11 @@ def test_jobs_that_may_have_copies_are_listed_until_their_end(cell: AnyCell, mem
     cell.submit([spec(), job("b"), JobSpec("c", "c", "mine", spec().groups)], 0, "ada")
     assert (cell.copied_jobs("batch"), cell.copied_jobs("mine")) == (["a"], ["c"])
     assert member.place("a", (0, 2)).accepted
-    assert cell.speculate("a", [], MANY, 1, "batch/0") == 0
+    assert len(cell.speculate("a", [], MANY, 1, "batch/0")) == 0
     assert cell.copied_jobs("batch") == ["a"], "it has not ended"
     assert cell.end([TaskEnd(0, 1, FINISHED, "*", "")], 2, "e0") == [2]
     for ended in ("a", "unknown"):
-        assert cell.speculate(ended, [], MANY, 3, "batch/0") == 0
+        assert len(cell.speculate(ended, [], MANY, 3, "batch/0")) == 0
     assert cell.copied_jobs("batch") == []
     sound(cell)
 

@@ -101,3 +101,12 @@ def test_a_job_that_ended_leaves_nothing(cell: AnyCell, placements: list[int]) -
     cell.stop("a", 1, "ada")
     assert report(cell, 0, HealthOf(first, 0, ASKS)) == frozenset()
     assert cell.ready("a") == frozenset()
+
+
+def test_a_job_that_ended_has_no_reports_of_any_machine(cell: AnyCell, placements: list[int]) -> None:
+    first, second = placements
+    report(cell, 0, HealthOf(first, 0, READY))
+    report(cell, 1, HealthOf(second, 2, READY))
+    cell.end([TaskEnd(machine, each, EndKind.FINISHED) for machine, each in enumerate(placements)], 1, "e0")
+    report(cell, 0)
+    assert cell.ready("a") == frozenset()

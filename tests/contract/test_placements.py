@@ -286,3 +286,17 @@ def test_runs_of_one_transaction_are_stored_with_one_id(stand: RedisStand, how: 
     end(cell, 2, 3, EndKind.EVICTED)
     assert runs() == "5@4,7@0,!3@2,"
     assert verify(cell).ok
+
+
+def test_an_acknowledgement_that_names_another_job_has_no_effect_in_the_same_call(
+    cell: AnyCell, member: Member
+) -> None:
+    """Also of a run that an ending before it in the call made leave."""
+    cell.submit([job("a"), job("b")], 0, "ada")
+    member.place("a", (0, 1))
+    placed = placement(cell, "a")
+    evicted = TaskEnd(0, placed, EndKind.EVICTED, "*", "drain", "a")
+    left = TaskEnd(0, placed, EndKind.LEFT, "*", "", "b")
+    assert cell.end([evicted, left], 1, "e0") == [1, 0]
+    assert [(run.placement, run.leaving) for run in cell.runs([0])] == [(placed, True)]
+    assert cell.end([left._replace(job="a")], 1, "e0") == [1]

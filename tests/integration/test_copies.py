@@ -61,7 +61,7 @@ def test_a_copy_whose_original_is_lost_runs_on_as_the_task(ground: Ground) -> No
     cell.submit([JobSpec("a", "a", "batch", groups)], int(time.time() * 1000), "ada")
     place(ground, Claim(0, 0, 1))
     look_until(slow, log.exists, "the task runs")
-    assert cell.speculate("a", [Original(0, 1, 0)], Budget(1, 1), 0, "batch/0") == 1
+    assert len(cell.speculate("a", [Original(0, 1, 0)], Budget(1, 1), 0, "batch/0")) == 1
     place(ground, Claim(1, 1, 1))
     look_until(fast, lambda: log.read_text() == "h1\nh2\n", "its copy runs")
     cell.set_machine_state(0, MachineState.DOWN, 0, "ada")

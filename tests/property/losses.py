@@ -5,6 +5,7 @@ from abc import abstractmethod
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
+from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.ranges import indices
 from omega.cellstate.replies import Budget, Original
@@ -12,6 +13,7 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.property.books import Books
 from tests.property.worlds import Worlds, endings_of
 
+states = st.sampled_from(HealthState)
 often = st.integers(0, 9).map(lambda n: n != 5)
 
 
@@ -21,6 +23,10 @@ class Losses(RuleBasedStateMachine):
     worlds: Worlds
     twin: MemoryCell
     books: Books
+
+    @abstractmethod
+    def some_job(self, data: st.DataObject) -> str:
+        """The id of a job, or one that is not there."""
 
     @abstractmethod
     def tick(self, most: int = 3) -> int:
@@ -49,6 +55,16 @@ class Losses(RuleBasedStateMachine):
     def housekeep(self, at: int, most: int = 1_000) -> None:
         self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
         self.books.look()
+
+    def report_health(self, data: st.DataObject) -> None:
+        """An agent reports tasks of a job, also of one that ended, and what it kept is the same everywhere."""
+        job, machine = self.some_job(data), data.draw(st.sampled_from([0, 1, 2]), "machine")
+        runs = [run for run in self.twin.runs([machine]) if not run.leaving and run.job == job]
+        tasks = [HealthOf(run.placement, task, data.draw(states)) for run in runs for task in indices(run.tasks)]
+        said = HealthReport(job=job, machine=machine, tasks=tasks, max_down=data.draw(st.integers(0, 2)), span_ms=5)
+        at = self.tick()
+        self.worlds.do(lambda world: world.cell.report_health(said, at))
+        self.worlds.do(lambda world: sorted(world.cell.ready(job)))
 
     def speculate(self, data: st.DataObject) -> None:
         """Request copies of running tasks, some of which have one."""

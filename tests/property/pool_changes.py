@@ -44,12 +44,14 @@ class PoolChanges(RuleBasedStateMachine):
             lent = {"cpu": data.draw(st.integers(0, 4), "lending") * self.scale} if sure else {}
             tree = data.draw(st.sampled_from(["", "racks"]), "tree") if second and parent == ROOT else ""
             due = {"cpu": sure} if sure else {}
-            made = Pool(name, parent, limits=bound, users=users, guarantee=due, lending=lent, tree=tree)
+            weight = data.draw(st.sampled_from([1.0, 1.0, 2.0]), "weight")
+            made = Pool(name, parent, limits=bound, users=users, guarantee=due, lending=lent, tree=tree, weight=weight)
             pools = [*(pool for pool in pools if pool.name != name), made]
             kept.add(name)
         trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))), *second)
         check, at = known.version - (not data.draw(st.integers(0, 9))), self.tick()
         self.worlds.do(lambda world: world.cell.set_pools(Pools(tuple(pools), trees), check, at, "ada"))
+        self.worlds.do(lambda world: world.cell.pool_use())
         if data.draw(st.booleans(), "epoch"):
             self.publish(data.draw(st.sampled_from([0, 400, 1_000])), at, data.draw(st.integers(0, 20)) * self.scale)
 

@@ -19,13 +19,16 @@ function far.copies.load()
   if #machines > 0 then load_machines(machines) end
 end
 
--- Whether one of the next copies of a group, count of them after those claimed before, has its original on this machine.
-function far.copies.beside(g, m, claimed, count)
-  local following = select(2, span_take(waiting_of(g), claimed))
+-- How many of the next copies of a group, count of them after those claimed before, come before the first whose original
+-- is on this machine: copies are placed in the order of their tasks.
+function far.copies.apart(g, m, claimed, count)
+  local following = span_take(select(2, span_take(waiting_of(g), claimed)), count)
   for _, loss in ipairs(losses_of(g)) do
-    if loss.machine == m.key and (span_split(span_take(following, count), loss.tasks)) ~= '-' then return true end
+    if loss.machine == m.key and (span_split(following, loss.tasks)) ~= '-' then
+      following = loss.low == 0 and '-' or (span_split(following, format('0-%d', loss.low - 1)))
+    end
   end
-  return false
+  return span_count(following)
 end
 
 -- The placement and the machine of a copy; nil while it waits.

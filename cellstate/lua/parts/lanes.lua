@@ -3,7 +3,7 @@
 --   lane   "index serial pending arrival wanted*R held*R live tasks running" of eight bytes each, then its name; index:
 --          2^40 + its number; serial: no other lane of this number ever had it; pending: jobs; arrival: of the last job
 --          that became pending; wanted, held: what tasks that are not placed, and those that are, need; live: jobs;
---          tasks: placed tasks; running: jobs with placed tasks
+--          tasks: placed tasks, copies too; running: jobs with placed tasks
 -- The numbers up to held are a row of the change list, as wide as that of a machine.
 -- A job's score in the queue of its kind is its lane (15 bits), its bucket (5) and its arrival (33): exact in a double.
 -- What a job wants counts no further than MOST_WANTED a group and amount, so that sums stay exact.
@@ -49,10 +49,10 @@ do
     local before, after = 0, 0
     for i = 1, #j.groups do
       local g = j.groups[i]
-      local own = g[OPTIONAL] ~= COPIES  -- copies hold room, and are neither demand nor tasks of their own
-      if own and g.wanted ~= g[UNPLACED] then lanes.want(l, g, g.wanted, g[UNPLACED]) end
+      -- Copies are no demand; they hold room and are counted like tasks, as in their pools, which are summed from lanes.
+      if g[OPTIONAL] ~= COPIES and g.wanted ~= g[UNPLACED] then lanes.want(l, g, g.wanted, g[UNPLACED]) end
       local more = g[PLACED] - g.held
-      if own then before, after = before + g.held, after + g[PLACED] end
+      before, after = before + g.held, after + g[PLACED]
       if more ~= 0 then
         for d = 1, R do l[HOLDS + d] = l[HOLDS + d] + g[NEED + d] * more end
         if pools.limited then pools.book(l, g, more) end

@@ -72,7 +72,8 @@ local function group_of(layout, text, at)
     g.losses, g.live, g.going = match(g[REST], '^(.-)#(.-)!(.*)$')
     g.losses = g.losses ~= '' and g.losses
   end
-  g.wanted, g.held, g.was = g[UNPLACED], g[PLACED], { g[TOTAL], g[FINISHED], g[FAILED], g[STOPPED] }
+  g.wanted, g.held = g[UNPLACED], g[PLACED]
+  g.was = { g[TOTAL], g[FINISHED], g[FAILED], g[STOPPED], g[PLACED], g[UNPLACED] + g[DELAYED] }
   return g
 end
 
@@ -90,7 +91,7 @@ local function read_job(id, text)
   end
   j.groups, j.placed, j.unplaced, j.delayed = groups, placed, unplaced, delayed
   j.was_complete = unplaced + delayed == 0 and placed == 0
-  j.was_state, j.was_waiting, j.was_placed = j.state, unplaced + delayed, placed
+  j.was_state, j.was_placed = j.state, placed
   j.was_pending = unplaced > 0 and j.state <= HELD and (delayed == 0 or not is_whole(j))
   return j
 end

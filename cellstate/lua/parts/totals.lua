@@ -1,5 +1,5 @@
 -- Sums of the cell that no lane has, in meta (cellstate/sums.py): tasks of all jobs there ever were, in total and by how
--- they ended; live copies of tasks (copies.lua); jobs by state, those that ended also when they are no longer kept. Of jobs with placed tasks jobs_halted are
+-- they ended; copies of tasks, the live and the placed ones (copies.lua); jobs by state, those that ended also when they are no longer kept. Of jobs with placed tasks jobs_halted are
 -- held, and jobs_stopping are stopped or abandoned: neither count as running.
 
 lanes.totals = { changed = {} }
@@ -29,15 +29,22 @@ do
 
   -- What this call changes of a job.
   function totals.count(j)
+    local waited, waits = 0, 0  -- without copies: a job whose copy alone waits is not held
     for i = 1, #j.groups do
       local g = j.groups[i]
       local was = g.was
-      add(g[OPTIONAL] == COPIES and 'copies' or 'tasks_total', g[TOTAL] - was[1])
+      if g[OPTIONAL] == COPIES then
+        add('copies', g[TOTAL] - was[1])
+        add('copies_placed', g[PLACED] - was[5])
+      else
+        add('tasks_total', g[TOTAL] - was[1])
+        waited, waits = waited + was[6], waits + g[UNPLACED] + g[DELAYED]
+      end
       add('tasks_finished', g[FINISHED] - was[2])
       add('tasks_failed', g[FAILED] - was[3])
       add('tasks_stopped', g[STOPPED] - was[4])
     end
-    local before, after = field_of(j, j.was_state, j.was_waiting), field_of(j, j.state, j.unplaced + j.delayed)
+    local before, after = field_of(j, j.was_state, waited), field_of(j, j.state, waits)
     if before ~= after then
       if before then add(before, -1) end
       if after then add(after, 1) end

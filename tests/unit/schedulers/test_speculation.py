@@ -1,10 +1,14 @@
 """When a running task gets a copy, and where: the rules, and a scheduler that follows them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
+from omega.cellstate.replies import Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.task_progress import TaskProgress
 from omega.schedulers.process.copies import MOST_COPIES, Copies
@@ -135,6 +139,29 @@ def test_a_task_whose_copies_fail_gets_only_so_many() -> None:
             rig.other.end([TaskEnd(machine, placement, EndKind.FAILED)], int(rig.clock.seconds * 1000), "e")
     rig.end("a")
     rig.check()
+
+
+def test_only_requests_that_the_store_took_count_for_a_run() -> None:
+    """The first of two slow tasks ends before the request arrives: the second run has had one copy, the first none."""
+    rig, copies = Rig((100, 100), (100, 100), (100, 100)), Copies()
+    groups = TaskGroup((100, 100), 2), TaskGroup((100, 100), 0, copies=True)
+    rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"after": 5.0}}))
+    rig.until(lambda: rig.left("a") == 0)
+    rig.rest()
+    rig.clock.seconds += 60
+    digest(rig.other, int(rig.clock.seconds * 1000))
+    asked, speculate = list[Original](), rig.other.speculate
+
+    def late(job: str, originals: Sequence[Original], *words: Any) -> list[Original]:
+        if originals and not asked:
+            asked.extend(originals)
+            machine, placement, _ = originals[0]
+            rig.other.end([TaskEnd(machine, placement, EndKind.FINISHED)], int(rig.clock.seconds * 1000), "e")
+        return speculate(job, originals, *words)
+
+    rig.other.speculate = late  # type: ignore[method-assign, assignment]
+    assert copies.request(rig.other, ALL, 20, rig.clock.seconds, "batch/0") == 1
+    assert copies._requested["a"] == {asked[1][1:]: 1}
 
 
 def test_a_scheduler_takes_over_the_jobs_of_another_one_that_ended() -> None:

@@ -243,7 +243,10 @@ def copies(town: Town) -> None:
     assert town.commit("slow", Claim(3, 0, 3)) == 3
     placement = town.run_of("slow", 3)
     cell.report_progress("slow", 3, [TaskProgress(0, task, 40) for task in range(3)])
-    assert cell.speculate("slow", [Original(3, placement, task) for task in range(3)], Budget(9, 9), 24, "batch/0") == 3
+    assert (
+        len(cell.speculate("slow", [Original(3, placement, task) for task in range(3)], Budget(9, 9), 24, "batch/0"))
+        == 3
+    )
     assert town.commit("slow", Claim(0, 1, 1)) == 1
     assert cell.end([TaskEnd(3, placement, EndKind.LOST, "0")], 24, "simulated") == [1]
     assert cell.end([TaskEnd(3, placement, EndKind.FINISHED, "1")], 24, "simulated") == [1]
