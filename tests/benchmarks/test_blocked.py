@@ -20,6 +20,7 @@ def test_blocked_jobs_are_of_so_many_shapes() -> None:
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_a_busy_cell_is_watched_once_the_blocked_jobs_sleep(store: Store) -> None:
     settings = Settings(machines=60, schedulers=1, blocked=30, seconds=1.0)
     run = BusyCell(store, settings).hold(30)

@@ -74,6 +74,7 @@ def test_wrong_usage_is_told(words: tuple[str, ...]) -> None:
     assert words[1] in result.stderr
 
 
+@pytest.mark.chaos
 def test_the_json_document_is_the_harness_own() -> None:
     result = run("place", "--part", "placement", "--machines", "20", "--json")
     assert result.exit_code == 0, result.stderr

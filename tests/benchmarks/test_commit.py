@@ -41,6 +41,7 @@ def test_the_ceiling_is_the_better_way_and_the_ratio_of_medians(store: Store) ->
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_the_document_has_a_run_for_every_configuration(store_url: str) -> None:
     settings = Settings(
         store=store_url, machines=40, clients=(1, 2), sizes=(3,), per_call=2, seconds=0.01, rounds=1, calm_seconds=0

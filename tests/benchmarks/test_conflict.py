@@ -121,6 +121,7 @@ def test_a_scheduler_process_commits_as_the_contest_says() -> None:
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_real_schedulers_are_watched_and_counted(store_url: str) -> None:
     settings = chosen(
         store=store_url,

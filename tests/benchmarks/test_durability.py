@@ -8,6 +8,7 @@ from benchmarks.durability import SETTINGS, Settings, measure
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_every_setting_is_measured() -> None:
     document: dict[str, Any] = measure(Settings(calls=3, rounds=1, machines=4))
     rows = document["rows"]

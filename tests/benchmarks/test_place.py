@@ -38,6 +38,7 @@ def test_a_sync_is_timed_by_changed_machines(store_url: str, monkeypatch: pytest
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_memory_of_a_scheduler_and_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SETTLING_SECONDS", 0.0)
     # On a server of its own: what others delete on a shared one changes its memory at any time.

@@ -15,6 +15,7 @@ def test_ratios_are_those_of_rounds() -> None:
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_every_store_commits_everything() -> None:
     settings = Settings(shards=(2,), schedulers=2, machines=20, size=2, per_call=2, calls=2, rounds=1)
     document = measure(settings)

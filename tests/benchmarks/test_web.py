@@ -8,6 +8,7 @@ from benchmarks.web import Settings, measure
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_the_mirror_of_a_small_cell_is_measured(store_url: str) -> None:
     settings = Settings(store=store_url, machines=60, jobs=40, changes=60, rounds=2, calls=3, requests=2)
     document: dict[str, Any] = measure(settings)

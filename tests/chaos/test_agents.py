@@ -71,6 +71,7 @@ def run(seed: str, seconds: float, place: Path, monkeypatch: pytest.MonkeyPatch)
         assert any(act.startswith("kill -9 agent/") for act in disorder.done)
 
 
+@pytest.mark.chaos
 def test_commands_run_once_at_a_time_in_a_short_disorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(os.environ.get("OMEGA_CHAOS_SEED", SHORT_SEED), SHORT_SECONDS, tmp_path, monkeypatch)
 

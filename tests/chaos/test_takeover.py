@@ -194,6 +194,7 @@ def run(seed: str, seconds: float, logs: Path, url: str) -> None:
         assert group.dead() == {}, "nobody had to be started twice"
 
 
+@pytest.mark.chaos
 def test_no_job_waits_longer_than_a_lease_for_one_who_died(store_url: str, tmp_path: Path) -> None:
     run(os.environ.get("OMEGA_CHAOS_SEED", "1971"), 0.0, tmp_path, store_url)
 
@@ -203,6 +204,7 @@ def test_no_job_ever_waits_longer_than_a_lease_for_one_who_died(store_url: str, 
     run(os.environ.get("OMEGA_CHAOS_SEED", str(now_ms())), 60.0, tmp_path, store_url)
 
 
+@pytest.mark.chaos
 def test_the_tasks_of_an_agent_that_died_run_elsewhere_within_its_lease(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", unpacked, tmp_path_factory.mktemp("wheel"))
 
 
+@pytest.mark.chaos
 def test_the_wheel_from_the_sdist_holds_one_package_with_every_file(wheel: Path) -> None:
     with ZipFile(wheel) as packed:
         held = {name for name in packed.namelist() if ".dist-info/" not in name}

@@ -60,6 +60,7 @@ def submit(omega: Omega, name: str, **_: str) -> None:
     omega.run("job", "run", "--name", name, "--kind", "own", "--cpu", "100m")
 
 
+@pytest.mark.chaos
 def test_a_policy_that_raises_at_one_job_says_so_and_places_the_others(
     omega: Omega, cell: RedisCell, folder: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_policy_that_raises_at_one_job_says_so_and_places_the_others(
     assert "Traceback" not in err
 
 
+@pytest.mark.chaos
 def test_a_policy_that_raises_elsewhere_ends_its_scheduler_with_one_line_and_why_says_so(
     omega: Omega, cell: RedisCell, folder: Path
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_policy_that_raises_elsewhere_ends_its_scheduler_with_one_line_and_why
         assert omega.json("job", "why", "more")["failure"] is None
 
 
+@pytest.mark.chaos
 def test_up_starts_a_failing_scheduler_again_with_growing_delays(omega: Omega, cell: RedisCell, folder: Path) -> None:
     shared = ("--store", str(omega.url), "--cell", str(omega.cell), "up", "--batch", "0", "--service", "0")
     words = ("--machines", "1", "--scheduler", "mine:broken", "--scheduler", "mine:batch")

@@ -100,6 +100,7 @@ def test_what_is_no_sequence_waits_for_no_end() -> None:
 @given(
     st.lists(st.sampled_from(["\x1b", "[", "]", "m", "\r", "\n", "\x07", "\\", "1", ";", "x", "\x9b", "ü", "P", " "]))
 )
+@pytest.mark.chaos
 def test_no_division_of_output_lets_a_control_through(letters: list[str]) -> None:
     data, single = "".join(letters).encode(), TerminalText()
     shown = TerminalText().add(data)

@@ -87,6 +87,7 @@ def test_the_same_again_replaces_nothing(omega: Omega, running: Callable[[], dic
     eventually(lambda: running() == {"1": 4})
 
 
+@pytest.mark.chaos
 def test_it_stops_and_says_so_when_new_tasks_fail(
     omega: Omega, cell: RedisCell, running: Callable[[], dict[str, int]]
 ) -> None:
@@ -112,6 +113,7 @@ def test_new_tasks_that_fit_nowhere_stop_it_after_a_while(omega: Omega, running:
     assert running() == {"1": 2}
 
 
+@pytest.mark.chaos
 def test_steps_of_an_update_do_not_stand_in_the_way_of_people(
     omega: Omega, running: Callable[[], dict[str, int]]
 ) -> None:
@@ -151,6 +153,7 @@ def test_what_no_update_can_do(omega: Omega, given: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "down"), [(1, 1), (3, 3)])
+@pytest.mark.chaos
 def test_a_version_whose_tasks_all_fail_is_not_called_updated_and_the_way_back_restarts_the_service(
     omega: Omega, cell: RedisCell, count: int, down: int
 ) -> None:

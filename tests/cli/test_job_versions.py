@@ -26,6 +26,7 @@ def running(omega: Omega) -> list[str]:
 
 
 @pytest.mark.usefixtures("web")
+@pytest.mark.chaos
 def test_versions_are_listed_compared_and_restored(omega: Omega) -> None:
     omega.json("job", "update", "-", "--follow", given=job(2))
     omega.json("job", "update", "-", "--follow", given=job(3, 4))
@@ -48,6 +49,7 @@ def test_versions_are_listed_compared_and_restored(omega: Omega) -> None:
 
 
 @pytest.mark.usefixtures("web")
+@pytest.mark.chaos
 def test_after_a_good_way_back_failures_of_the_refused_version_are_not_the_jobs_own(
     omega: Omega, cell: RedisCell
 ) -> None:

@@ -42,6 +42,7 @@ def live(cell: RedisCell) -> set[str]:
     return {member for member, (_, alive, _) in cell.members().items() if alive}
 
 
+@pytest.mark.chaos
 def test_one_scheduler_works_and_leaves(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     join(cell, 1)
     with running(omega, tmp_path, "batch") as process:
@@ -58,6 +59,7 @@ def test_one_scheduler_works_and_leaves(omega: Omega, cell: RedisCell, tmp_path:
     assert live(cell) == set()
 
 
+@pytest.mark.chaos
 def test_several_share_the_work_and_one_may_die(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     join(cell, 4)
     cell.register_scheduler("batch/1", "elsewhere", 60_000, 1)

@@ -39,6 +39,7 @@ def test_contracts_and_mutants_of_a_file(omega: Omega, file: Path) -> None:
     assert sum(each["found"] for each in found["mutants"]) >= 3
 
 
+@pytest.mark.chaos
 def test_a_contract_that_does_not_hold(omega: Omega, file: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("snapshot.take(machine, need, count)", "pass"))
     text = omega.text("scheduler", "test", str(file), code=1)
@@ -46,6 +47,7 @@ def test_a_contract_that_does_not_hold(omega: Omega, file: Path) -> None:
     assert "survive" not in text, "mutants of a file that fails prove nothing"
 
 
+@pytest.mark.chaos
 def test_a_mutant_without_end_is_found(tmp_path: Path) -> None:
     """Its process is killed, and the next mutant gets another one."""
     source = "import omega\nclass Slow(omega.Ordering):\n    def key(self, work):\n        return work.submitted\n"

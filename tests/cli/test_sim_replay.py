@@ -166,6 +166,7 @@ def test_options_that_make_no_sense(alone: Omega, busy: Path, words: tuple[str, 
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.chaos
 def test_every_format_is_replayed(alone: Omega, tmp_path: Path, name: str) -> None:
     path = SAMPLES[name].write(tmp_path / name)
     document = alone.json("sim", "replay", str(path), "--drain", "1", "--records", str(tmp_path / "records"))

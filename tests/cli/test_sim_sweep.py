@@ -79,6 +79,7 @@ def test_points_of_other_code_are_said_and_run_again(sim: Omega, results: Path) 
     assert "sources" not in sim.run(*words).stderr
 
 
+@pytest.mark.chaos
 def test_processes_do_the_same(sim: Omega, results: Path, tmp_path: Path) -> None:
     words = ("sim", "sweep", "--vary", "seed=0,1", *SMALL)
     alone = sim.json(*words, "--results", str(results))

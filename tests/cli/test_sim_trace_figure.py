@@ -21,6 +21,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_made(tmp_path_factory.mktemp("made"))
 
 
+@pytest.mark.chaos
 def test_a_figure_prints_points_with_intervals_and_claims(sim: Omega, trace: Path, tmp_path: Path) -> None:
     words = (
         "sim",
@@ -89,6 +90,7 @@ def test_errors_are_one_line(
     assert len(text.strip().splitlines()) <= 3
 
 
+@pytest.mark.chaos
 def test_the_page_has_every_claim(sim: Omega, trace: Path, tmp_path: Path) -> None:
     page, figures = tmp_path / "page.md", tmp_path / "figures"
     options = ("--output", str(page), "--figures", str(figures), "--results", str(tmp_path / "r.jsonl"))

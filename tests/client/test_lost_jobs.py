@@ -53,6 +53,7 @@ def test_a_job_that_is_waited_for_is_submitted_again(
     assert [cut.number for cut in cell.cuts().kept] == [1]
 
 
+@pytest.mark.chaos
 def test_a_client_that_saw_lost_versions_alone_waits_until_another_reports_them(
     cell: RedisCell, store_url: str
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_job_that_somebody_removed_is_not_lost(
     assert cell.cuts().kept == []
 
 
+@pytest.mark.chaos
 def test_a_cell_that_was_made_anew_gets_no_job_of_the_one_before(client: Client, cell: RedisCell) -> None:
     empty = copied(cell)
     job_id = client.submit(job("other"))["jobs"][0]["id"]

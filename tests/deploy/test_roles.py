@@ -66,6 +66,7 @@ def served_by(running: Deployment) -> Served:
     return served
 
 
+@pytest.mark.chaos
 def test_a_job_runs_to_its_end(running: Deployment, omega: Omega) -> None:
     for kind in ("batch", "service"):
         words = ("--name", kind, "--kind", kind, "--count", "2", "--cpu", "100m", "--memory", "16Mi")
@@ -75,6 +76,7 @@ def test_a_job_runs_to_its_end(running: Deployment, omega: Omega) -> None:
     assert omega.json("cell", "verify")["ok"]
 
 
+@pytest.mark.chaos
 def test_units_run_what_they_name(running: Deployment, omega: Omega) -> None:
     names = [running.start_unit("omega-scheduler@.service", "batch"), running.start_unit("omega-agent.service")]
     backup = running.start_unit("omega-backup.service")

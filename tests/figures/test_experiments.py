@@ -30,6 +30,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda experiment: experiment.name)
+@pytest.mark.chaos
 def test_the_claim_in_small(experiment: Experiment, small: Small) -> None:
     finding = experiment.evaluate(small.of(experiment))
     assert finding.measured

@@ -109,6 +109,7 @@ def test_a_disk_that_fills_up_ends_no_task_and_hides_no_end(ground: Ground, monk
     assert alive(pid)
 
 
+@pytest.mark.chaos
 def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Ground) -> None:
     agent = ground.agent()
     name = ground.run("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.05; done")

@@ -137,6 +137,7 @@ def test_an_agent_that_leaves_ends_its_tasks_and_its_machine_is_offline(ground: 
     assert (ground.group(name).unplaced, states, ground.cell.agents()) == (1, [MachineState.OFFLINE], {})
 
 
+@pytest.mark.chaos
 def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
     """0.2 s for each reply, a lease of 1.5 s: one look that starts six tasks of as many jobs takes longer than that."""
     agent = ground.agent(lease_ms=1_500)

@@ -34,6 +34,7 @@ def lonely(log: Path, job: str = "lonely") -> JobSpec:
     return JobSpec(job, job, "batch", (TaskGroup((100, 64), 1, 0, extra),))
 
 
+@pytest.mark.chaos
 def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
     cell: RedisCell, store_url: str, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_an_agent_killed_and_started_at_once_keeps_its_tasks(cell: RedisCell, st
         check(cell)
 
 
+@pytest.mark.chaos
 def test_what_operators_set_outlives_an_agent_and_removal_ends_it(
     cell: RedisCell, store_url: str, tmp_path: Path
 ) -> None:

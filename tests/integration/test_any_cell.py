@@ -111,6 +111,7 @@ def shards(nodes: Cluster) -> Iterator[str]:
         yield found
 
 
+@pytest.mark.chaos
 def test_the_best_cell_takes_a_job(shards: str) -> None:
     assert submitted(shards, [job("wide", 16)]) == ["west"], "only four machines hold it"
     assert submitted(shards, [job("small")]) == ["south"], "the others hold it as well, and this has the most room"
@@ -174,6 +175,7 @@ def test_a_file_is_not_taken_twice_under_its_names(url: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["url", "shards"])
+@pytest.mark.chaos
 def test_simultaneous_submitters_of_an_id_agree(where: str, request: pytest.FixtureRequest) -> None:
     """Each wants another cell; half of the rounds are in step, so that nobody sees the job of another one."""
     url = request.getfixturevalue(where)
@@ -325,6 +327,7 @@ def test_a_job_is_found_in_any_cell(url: str) -> None:
     assert "not in east, north, south, west" in omega.error("job", "status", "zz", "--all-cells")
 
 
+@pytest.mark.chaos
 def test_a_shard_that_is_away_does_not_hide_the_others(tmp_path: Path) -> None:
     with cluster() as nodes:
         for each in nodes.servers:

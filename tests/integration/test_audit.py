@@ -128,6 +128,7 @@ def test_whatever_happened_to_a_cell_it_is_ok(client: "redis.Redis", seed: int) 
     cell.delete()
 
 
+@pytest.mark.chaos
 def test_a_cell_is_ok_while_schedulers_commit(store_url: str) -> None:
     cell = RedisCell.create(connect(store_url), "audit-busy", keep_jobs=20)
     done, failures = threading.Event(), list[BaseException]()

@@ -85,6 +85,7 @@ def _words(pid: int) -> str:
         return ""
 
 
+@pytest.mark.chaos
 def test_a_member_that_is_started_while_the_store_is_away_waits(tmp_path: Path) -> None:
     def registered() -> bool:
         executors = cell.executor_records()

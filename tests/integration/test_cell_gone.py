@@ -81,6 +81,7 @@ def reported(group: ProcessSupervisor, member: str) -> list[str]:
     return said
 
 
+@pytest.mark.chaos
 def test_who_works_on_a_cell_that_is_gone_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     members = ("batch/0", f"simulated/{DEFAULT_EXECUTOR}", "agent/a")
@@ -138,6 +139,7 @@ def test_a_restored_cell_runs_no_task_twice(tmp_path: Path, monkeypatch: pytest.
         check(cell)
 
 
+@pytest.mark.chaos
 def test_tasks_of_a_cell_that_stays_away_end_with_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then another cell has the name: one with other resources is left alone, one like it is worked on."""
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))

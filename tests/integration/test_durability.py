@@ -92,6 +92,7 @@ def submitted_by_a_new_process(group: Sentinels, cell: RedisCell) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
+@pytest.mark.chaos
 def test_a_submission_is_acknowledged_only_by_replicas(group: Sentinels, cell: RedisCell) -> None:
     assert cell.submit([job("before")], 0, "me")[0].status == "new"
     with halted(group):
@@ -132,6 +133,7 @@ def test_a_commit_is_acknowledged_only_by_replicas(group: Sentinels, cell: Redis
     assert verify(cell).ok
 
 
+@pytest.mark.chaos
 def test_the_key_that_a_confirmation_renews_may_be_missing(group: Sentinels, cell: RedisCell) -> None:
     cell.join("yard", [MachineSpec("m0", (8, 8))], 0)
     cell.register_executor("yard", "n", 60_000, 0)
@@ -245,6 +247,7 @@ def ended(cell: RedisCell, name: str) -> bool:
     return found is not None and found.state is JobState.DONE
 
 
+@pytest.mark.chaos
 def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
     omega, wanted = Omega(group.url, cell.name), {"mode": "replicas", "replicas": 1, "timeout_ms": 500, "checked": True}
     assert omega.json("cell", "status")["durability"] == wanted
@@ -310,6 +313,7 @@ def test_a_replica_is_no_store(group: Sentinels, cell: RedisCell) -> None:
         there.submit([job("j")], 0, "me")
 
 
+@pytest.mark.chaos
 def test_after_a_failover_changes_are_not_acknowledged_before_the_old_primary_returns() -> None:
     """And a change that the promoted replica lacks is made again by the repeated call."""
     with sentinels(replicas=1) as group:

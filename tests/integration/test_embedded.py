@@ -230,6 +230,7 @@ def test_a_store_that_reads_its_data_is_waited_for(answers: list[Answer], connec
 
 
 @pytest.mark.parametrize("answers", [2_000], indirect=True)
+@pytest.mark.chaos
 def test_waiting_for_the_data_has_a_limit_and_can_be_stopped(answers: list[Answer]) -> None:
     with pytest.raises(Unreachable, match=r"still reads its data after 1\.5 s; try again"):
         embedded.ensure(timeout=1.5)

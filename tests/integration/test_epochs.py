@@ -230,6 +230,7 @@ def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, t
         check(cell)
 
 
+@pytest.mark.chaos
 def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process for it does not start, and the thread that computes instead does not end."""
     computing, ends = threading.Event(), threading.Event()

@@ -69,6 +69,7 @@ def placed(client: Client, name: str) -> bool:
         return False
 
 
+@pytest.mark.chaos
 def test_work_goes_on_after_a_failover_that_lost_changes(tmp_path: Path) -> None:
     book = tmp_path / "book"
 

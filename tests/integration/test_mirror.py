@@ -198,6 +198,7 @@ async def wait_until(true: Callable[[], bool]) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.chaos
 async def test_readers_wait_for_a_store_that_is_away(store_url: str) -> None:
     server = Server(socket_directory())
     server.start()

@@ -33,6 +33,7 @@ def move(first: Server, second: Server) -> None:
     (second.directory / "store.sock").rename(first.directory / "store.sock")
 
 
+@pytest.mark.chaos
 def test_clients_and_roles_follow_an_address_that_leads_to_another_server(
     servers: tuple[Server, Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,6 +164,7 @@ def test_durability_is_copied_where_the_server_permits_it(tmp_path: Path) -> Non
         server.kill()
 
 
+@pytest.mark.chaos
 def test_new_cells_are_spread_over_a_cluster(nodes: Cluster) -> None:
     omega = Omega(nodes.url)
     furnished(nodes.url, "prod")

@@ -23,6 +23,7 @@ def held(cell: RedisCell, pool: str) -> int:
     return sum(group.placed for found in jobs for group in found.groups)
 
 
+@pytest.mark.chaos
 def test_a_late_pool_reaches_its_share_by_evictions_that_the_audit_confirms(store_url: str, tmp_path: Path) -> None:
     """Also where tasks need slots, which no machine bounds: they take no part in shares."""
     quick = PreemptionSettings(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)

@@ -53,6 +53,7 @@ def test_a_more_important_job_takes_a_full_cell_and_the_victims_come_back(store_
 
 
 @pytest.mark.parametrize("kind", ["batch", "service"])
+@pytest.mark.chaos
 def test_gangs_that_each_need_more_than_half_of_the_cell_take_turns(store_url: str, tmp_path: Path, kind: str) -> None:
     """Two schedulers; service schedulers evict one another's gangs by precedence, and still all come to their end."""
     gangs = [job(f"g{i}", 14, 1_000, i % 3, ms=20, kind=kind, gang=Gang.YES) for i in range(12)]

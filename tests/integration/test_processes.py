@@ -67,6 +67,7 @@ def test_6_000_tasks_are_placed_once_though_a_scheduler_dies_and_another_comes(s
         assert [words_of(group, member) for member in group.members] == [[]] * 5
 
 
+@pytest.mark.chaos
 def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_path: Path) -> None:
     jobs = [simple_job(f"moves-{number}") for number in range(40)]
     dead = owned("batch/1", ["batch/0", "batch/1"])
@@ -88,6 +89,7 @@ def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_p
         check(cell)
 
 
+@pytest.mark.chaos
 def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "twice", 1) as cell,
@@ -105,6 +107,7 @@ def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: P
         check(cell)
 
 
+@pytest.mark.chaos
 def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "restarted", 1) as cell,
@@ -125,6 +128,7 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
         assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", DEFAULT_EXECUTOR, "batch/0"]
 
 
+@pytest.mark.chaos
 def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: Path) -> None:
     members = ("batch/0", "batch/1", "service/0")
     jobs = mixed_jobs(Random("2/processes"), 1_500, "leaving", longest_ms=50)
@@ -146,6 +150,7 @@ def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: 
         assert not seen(cell, "lapse")
 
 
+@pytest.mark.chaos
 def test_a_scheduler_told_to_stop_as_soon_as_it_has_its_name_leaves_too(store_url: str, tmp_path: Path) -> None:
     with (
         made_cell(store_url, "early", 1) as cell,
@@ -194,6 +199,7 @@ def test_a_scheduler_that_slept_past_its_lease_starts_anew(
         check(cell)
 
 
+@pytest.mark.chaos
 def test_all_schedulers_die_and_come_back(store_url: str, tmp_path: Path) -> None:
     members = ("batch/0", "batch/1", "service/0")
     jobs = mixed_jobs(Random("4/processes"), 5_000, "again", longest_ms=50)
@@ -215,6 +221,7 @@ def test_all_schedulers_die_and_come_back(store_url: str, tmp_path: Path) -> Non
         check_all_ended(cell, jobs)
 
 
+@pytest.mark.chaos
 def test_the_executor_dies_and_comes_back(store_url: str, tmp_path: Path) -> None:
     jobs = mixed_jobs(Random("5/processes"), 1_500, "simulated", longest_ms=1_000)
     with (
@@ -237,6 +244,7 @@ def test_the_executor_dies_and_comes_back(store_url: str, tmp_path: Path) -> Non
         assert not any(run.leaving for run in cell.runs(range(20)))
 
 
+@pytest.mark.chaos
 def test_a_job_larger_than_any_machine_sleeps_until_one_is_large_enough(store_url: str, tmp_path: Path) -> None:
     large = [
         simple_job("large-batch", 2, cpu=9_000),

@@ -81,6 +81,7 @@ def test_every_description_of_the_cell_says_that_the_store_refuses_writes(server
         server.start()
 
 
+@pytest.mark.chaos
 def test_metrics_have_it(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMEGA_METRICS", "0")
     with (

@@ -169,6 +169,7 @@ def test_nothing_is_left_after_a_kill(stage: Stage, killed: str) -> None:
     until(lambda: not left(stage, job), "nothing is left")
 
 
+@pytest.mark.chaos
 def test_a_task_ends_with_its_lease_though_agent_and_supervisor_stand_still(
     ground: Ground, runner: tuple[Runner, dict[str, str]]
 ) -> None:
@@ -202,6 +203,7 @@ def left(stage: Stage, job: str) -> list[int]:
 # What concerns one runner
 
 
+@pytest.mark.chaos
 def test_a_container_has_its_limits_its_account_and_no_secret_in_its_words(ground: Ground, engine: Engine) -> None:
     agent = ground.agent(runners={"r": Docker(engine.program)})
     name = ground.run("sh", "-c", LOOP, "$HOME", runner="r", image="alpine:3")

@@ -136,6 +136,7 @@ def test_clients_follow_a_failover(watched: Sentinels) -> None:
     cell.close()
 
 
+@pytest.mark.chaos
 def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
     """Nobody is killed: the old primary answers, as a replica, and would go on to serve reads."""
     cell = created(watched.url)
@@ -150,6 +151,7 @@ def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
     cell.close()
 
 
+@pytest.mark.chaos
 def test_a_silent_primary_is_left_once_another_is_named(watched: Sentinels) -> None:
     """Its connections stay open, as of a machine that lost its network; calls in flight end before their time-out."""
     cell = created(watched.url)
@@ -175,6 +177,7 @@ def test_a_silent_primary_is_left_once_another_is_named(watched: Sentinels) -> N
         each.close()
 
 
+@pytest.mark.chaos
 def test_a_server_that_is_named_and_is_a_replica_serves_no_reads(
     watched: Sentinels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +190,7 @@ def test_a_server_that_is_named_and_is_a_replica_serves_no_reads(
             client.get("anything")
 
 
+@pytest.mark.chaos
 def test_sentinels_with_the_user_of_the_page() -> None:
     found = re.search(
         r"^user omega-sentinel on >PASSWORD .*$", (ROOT / "docs" / "store-addresses.md").read_text(), re.MULTILINE

@@ -69,6 +69,7 @@ def replaced(store_url: str) -> Iterator[tuple[RedisCell, Member]]:
         yield cell, Member(cell, "batch/1")
 
 
+@pytest.mark.chaos
 def test_tasks_of_machines_that_are_gone_run_on_new_ones_after_a_restore(replaced: tuple[RedisCell, Member]) -> None:
     """S10: within one lease nobody is taken for gone and nothing starts; after it all nine run, once each."""
     cell, member = replaced
@@ -116,6 +117,7 @@ def fill(server: Server, cell: RedisCell, limit: int) -> int:
         return int(client.info("memory")["used_memory"])
 
 
+@pytest.mark.chaos
 def test_history_does_not_fill_the_store() -> None:
     """S11: finished jobs are bounded by count; at the limit submissions are refused, ends and leases pass."""
     with own_server() as server, connect(server.url) as client:

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.server
     ("name", "group", "protocol"),
     [("Redis 6.2", "one server", 2), ("Valkey 9.1", "Sentinels", 3), ("Valkey 9.1", "Cluster", 2)],
 )
+@pytest.mark.chaos
 def test_an_installed_server_is_supported(name: str, group: str, protocol: int, tmp_path: Path) -> None:
     try:
         found = installed(name)

@@ -85,6 +85,7 @@ def test_every_role_does_its_work(guarded: Guarded, tmp_path: Path) -> None:
     assert guarded.denied() == set()
 
 
+@pytest.mark.chaos
 def test_an_agent_needs_no_more_than_an_executor(
     guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def test_readers_read_everything_and_change_nothing(guarded: Guarded, tmp_path: 
     assert person.json("cell", "status") == before
 
 
+@pytest.mark.chaos
 def test_a_reader_loads_no_script_and_waits_for_those_of_others(guarded: Guarded) -> None:
     person, reader = Omega(guarded.url("person"), "prod"), Omega(guarded.url("reader"), "prod")
     person.run("cell", "create", "prod", "--machines", "2", "--cpu", "4", "--memory", "4Gi")

@@ -66,6 +66,7 @@ WRONG: dict[str, tuple[Callable[[Sentinels], str], type[StoreError], str]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
+@pytest.mark.chaos
 def test_what_no_waiting_changes_is_reported_at_once(
     what: str, watched: Sentinels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_without_sentinels_a_command_waits_and_says_so(watched: Sentinels, impat
     check_suitable(server_info(watched.url))
 
 
+@pytest.mark.chaos
 def test_one_node_of_a_cluster_is_no_store(nodes: Cluster) -> None:
     """Its cells could move away, and the others are elsewhere."""
     url = f"redis://127.0.0.1:{nodes.servers[0].port}"
@@ -130,6 +132,7 @@ def node_of(nodes: Cluster, cell: str) -> Server:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("coverage", ["yes", "no"])
+@pytest.mark.chaos
 def test_a_slot_that_no_node_has(nodes: Cluster, coverage: str) -> None:
     """Cells of other slots work on unless the Cluster requires all slots."""
     whole, without = two_cells(nodes)

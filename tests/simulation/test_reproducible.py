@@ -28,6 +28,7 @@ def swept(folder: Path, hash_seed: int, workers: int) -> list[dict[str, Any]]:
     return sorted(({**record, "seconds": 0.0} for record in records), key=lambda record: record["key"])
 
 
+@pytest.mark.chaos
 def test_results_depend_on_no_hash_seed_and_no_number_of_workers(tmp_path: Path) -> None:
     first = swept(tmp_path, 0, 1)
     assert len(first) == 2 * len(ARCHITECTURES)

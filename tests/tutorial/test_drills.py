@@ -105,10 +105,12 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operat
         made.leave()
 
 
+@pytest.mark.chaos
 def test_the_drills_with_sentinels(page: str, operator: Operator) -> None:
     operator.follow(section(page, WITH_SENTINELS, WITH_A_CLUSTER))
 
 
+@pytest.mark.chaos
 def test_the_drill_with_a_cluster(page: str, operator: Operator) -> None:
     operator.environment |= {"OMEGA_CELL": "drill"}
     operator.follow(section(page, WITH_A_CLUSTER))

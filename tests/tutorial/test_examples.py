@@ -138,6 +138,7 @@ def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
     rig.check()
 
 
+@pytest.mark.chaos
 def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
     """Each scheduler owns a part of the jobs; all see what users hold. `make chaos` runs it with processes."""
     found, names = example("drf", "drf"), [f"drf/{i}" for i in range(4)]

@@ -123,6 +123,7 @@ def test_a_gang_is_placed_as_a_whole_or_not_at_all(store_url: str) -> None:
     cell.close()
 
 
+@pytest.mark.chaos
 def test_processes_do_the_work(store_url: str, tmp_path: Path) -> None:
     cell = RedisCell.create(connect(store_url), "at-work", url=store_url)
 

@@ -45,6 +45,7 @@ def run(text: str, environment: dict[str, str], folder: Path) -> "subprocess.Com
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_the_commands_of_the_page(server: dict[str, str], tmp_path: Path) -> None:
     for program in ("curl", "jq", "bash"):
         if shutil.which(program) is None:

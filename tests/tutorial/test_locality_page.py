@@ -17,6 +17,7 @@ PAGE = (DOCS / "locality.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_the_example(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = [(language, text) for language, text in blocks("locality.md") if language in ("sh", "")]

@@ -14,6 +14,7 @@ NAMED = '"unix:///path/to/store.sock", "default"'
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_the_page(omega: Omega, at_work: Callable[..., None], tmp_path: Path) -> None:
     at_work(machines=3)
     text = "\n".join(text for language, text in blocks("python.md") if language == "python")

@@ -15,6 +15,7 @@ from tests.cli.conftest import Omega
 pytestmark = pytest.mark.server
 
 
+@pytest.mark.chaos
 def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
     omega = Omega(store_url, "at-home")

@@ -24,6 +24,7 @@ def titles(table: str) -> list[str]:
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_a_live_cell_is_recorded_and_asked(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"OMEGA_STORE": store_url, "OMEGA_STATE": str(tmp_path / "state"), "PATH": path}

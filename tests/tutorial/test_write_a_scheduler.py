@@ -22,6 +22,7 @@ FIRST_LINE = re.compile(r"# (\S+\.\w+)\n")
 
 
 @pytest.mark.server
+@pytest.mark.chaos
 def test_the_page_holds(store_url: str, tmp_path: Path) -> None:
     environment = os.environ | {
         "OMEGA_STORE": store_url,

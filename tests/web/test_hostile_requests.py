@@ -54,6 +54,7 @@ def client(console: Console) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.chaos
 def test_addresses_with_anything_in_them(client: httpx.Client, console: Console) -> None:
     random, seen = Random("addresses"), set()
     for route in routes({"GET"}):

@@ -79,6 +79,7 @@ def test_bad_polls_are_refused(fake: Any, query: str, text: str) -> None:
     assert (answer.status_code, text in answer.json()["detail"]) == (422, True)
 
 
+@pytest.mark.chaos
 def test_polls_that_wait_hold_no_threads_and_end_with_their_clients(fake: Any) -> None:
     mirrors, web = fake
     before = active_count()

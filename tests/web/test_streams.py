@@ -158,6 +158,7 @@ def _open_slow(path: str) -> socket.socket:
     return reader
 
 
+@pytest.mark.chaos
 def test_a_slow_reader_is_dropped_with_a_last_event(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "SLOW_SECONDS", 0.3)
     monkeypatch.setattr(streams, "MOST_AT_ONCE", 50)

@@ -162,6 +162,7 @@ def of_slot(**nodes: Node) -> OfSlot:
     return found
 
 
+@pytest.mark.chaos
 def test_a_node_that_refused_a_command_is_asked_last() -> None:
     """One that is cut off from the others goes on to name itself."""
     primary = of_slot(c1=Node(1), c2=Node(2))

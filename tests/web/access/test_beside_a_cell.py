@@ -20,6 +20,7 @@ from omega.web.server import Serving
 SECONDS = 60.0
 
 
+@pytest.mark.chaos
 def test_omega_up_serves_the_console_of_its_cell(store_url: str, tmp_path: Path) -> None:
     words = ["--store", store_url, "--cell", "up-web", "--json", "up", "--machines", "2", "--batch", "1"]
     command = [sys.executable, "-m", "omega.cli.main", *words, "--service", "0", "--web", "--listen", "127.0.0.1:0"]
@@ -69,6 +70,7 @@ def test_tokens_go_with_the_console(store_url: str, tmp_path: Path) -> None:
     assert "tokens file" in absent.stderr
 
 
+@pytest.mark.chaos
 def test_omega_down_ends_a_console_whose_omega_up_was_killed(store_url: str, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.txt"
     made = omega(tmp_path, "token", "bo", "--role", "reader", "--tokens", str(tokens)).stdout.split()
@@ -125,6 +127,7 @@ def test_a_console_that_was_killed_starts_again_with_its_address_and_token(group
         assert answers(serving)
 
 
+@pytest.mark.chaos
 def test_a_console_that_cannot_start_is_one_line(group: ProcessSupervisor) -> None:
     with group:
         taken = member.start(group, member.settings_of("127.0.0.1:0")).url.removeprefix("http://").rstrip("/")

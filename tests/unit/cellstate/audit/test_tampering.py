@@ -78,6 +78,7 @@ NOT_RECORDS = {
 }  # fmt: skip
 
 
+@pytest.mark.chaos
 def test_an_unreadable_record_is_a_violation_with_its_key(everything: Town) -> None:
     for where, records in NOT_RECORDS.items():
         key, field = where.split(" ")

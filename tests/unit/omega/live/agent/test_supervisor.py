@@ -342,6 +342,7 @@ def test_without_a_grant_an_unhealthy_task_runs_on(order: Order, *, expired: boo
     assert ended(process, place) == ("finished", "")
 
 
+@pytest.mark.chaos
 def test_an_unhealthy_task_is_started_again_within_its_attempts(order: Order) -> None:
     place = healthy(order, "sh", "-c", "test -e twice", task="test -e once && touch twice; touch once; sleep 2")
     known = json.loads((place / "order.json").read_text())
@@ -350,6 +351,7 @@ def test_an_unhealthy_task_is_started_again_within_its_attempts(order: Order) ->
     assert json.loads((place / "result").read_text())["attempts"] == 2
 
 
+@pytest.mark.chaos
 def test_a_task_is_down_after_a_failure_until_the_next_attempt_has_lasted(order: Order) -> None:
     restart = {"attempts": 1, "delay_ms": 300, "factor": 1}
     place = order(
@@ -363,6 +365,7 @@ def test_a_task_is_down_after_a_failure_until_the_next_attempt_has_lasted(order:
     assert ended(process, place) == ("finished", "")
 
 
+@pytest.mark.chaos
 def test_a_readiness_command_that_fails_ends_nothing(order: Order) -> None:
     ready = {"command": ["test", "-e", "well"], "grace_ms": 20, "every_ms": 50, "timeout_ms": 30_000}
     place = order("sleep", "2", checks={"ready": ready, "max_down": 1})
