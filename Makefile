@@ -2,12 +2,13 @@
 # ARGS passes options on: make demo ARGS=--json, make test ARGS='-k resources -x'.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint chaos bench docs openapi screenshots lines lock clean
+.PHONY: help venv demo test lint chaos chaos-report mutants bench docs openapi screenshots lines lock clean
 
 PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 WORKERS ?= 3
 ARGS ?=
+SHARD ?=
 
 # Where this is set, each process that a test starts would compile Omega anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -21,21 +22,31 @@ SITE := $(VENV)/installed-docs
 PIP := -m pip install -qq --disable-pip-version-check --no-input
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 venv: $(DEV)  ## make .venv with everything that runs, tests and draws (the other targets make what they need)
 
 demo: $(RUN)  ## the main job end to end on this machine: store, cell, schedulers, workload, verdict
 	@$(BIN)/omega demo $(ARGS)
 
-test: $(DEV)  ## every test and check: ruff, mypy, import-linter and the tidy rules run inside pytest
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(DEV)  ## every test of behaviour, in about 7 minutes on two cores
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/architecture $(ARGS)
 
-lint: $(DEV)  ## only the checks of the text: ruff, mypy, import-linter, tidy, documentation
-	@$(BIN)/pytest -q -n $(WORKERS) tests/architecture $(ARGS)
+lint: $(DEV)  ## checks of the text: ruff, mypy, import-linter, and the rules of tests/architecture
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pytest -q tests/architecture
 
-chaos: $(DEV)  ## the long forms of tests, up to two minutes each, and every contract with every client; 300,000 operations of twin and scripts compared; the simulator against its peer, ten seeds
-	@$(BIN)/pytest -m chaos -o timeout=3600 $(ARGS)
+chaos: $(DEV)  ## the long forms of tests, in six parts of at most 25 minutes: make chaos SHARD=2/6; or some: make chaos ARGS='-k soak'
+	@$(if $(SHARD),$(BIN)/python -m tests.chaos.shards $(SHARD),$(BIN)/pytest -m chaos -o timeout=3600 $(ARGS))
+
+chaos-report: $(DEV)  ## which parts of make chaos passed, failed or are missing for this commit
+	@$(BIN)/python -m tests.chaos.shards report
+
+mutants: $(DEV)  ## three samples of changed lines of the program, which the tests must notice; hours
+	@$(BIN)/pytest -m chaos -o timeout=36000 tests/chaos/test_mutation.py $(ARGS)
 
 bench: $(RUN)  ## what the store and the schedulers do per second here: omega bench commit, then conflict
 	@$(BIN)/omega bench commit $(ARGS)

@@ -4,7 +4,6 @@ import itertools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from zlib import crc32
 
 import fakeredis
 import pytest
@@ -126,17 +125,16 @@ def requeue_lost(cell: AnyCell) -> int:
 Make = Callable[..., Stand]
 
 
-SAMPLED = {"fake": 4, "resp2": 3}
-"""Of the tests with such a client, that many to one run in `make test`; `make chaos` runs them all."""
+LONG_FORMS = ("fake", "resp2")
+"""Clients whose results rarely differ from those of the others: `make chaos` runs the tests with them."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark most tests of the clients whose results rarely differ as long forms; a test's name decides which."""
+    """Mark the tests of some clients as long forms."""
     for item in items:
         made = getattr(item, "callspec", None)
-        every = SAMPLED.get(made.params.get("make"), 0) if made is not None else 0
-        if every and crc32(item.nodeid.partition("tests/")[2].encode()) % every:
+        if made is not None and made.params.get("make") in LONG_FORMS:
             item.add_marker(pytest.mark.chaos)
 
 
