@@ -29,10 +29,19 @@ LEAST_LEASE_MS = 1_000
     help="Time without a heartbeat after which the machine goes offline.",
 )
 @click.option("--run-as", metavar="USER", help="User that runs the tasks (default: the agent's user); needs root.")
+@click.option(
+    "--keep-output",
+    default="2Gi",
+    show_default=True,
+    metavar="SIZE",
+    help="Disk space for the directories and output of tasks. Those of ended jobs go first, the oldest first; they go, "
+    "too, while less than 10 % of the disk is free.",
+)
 @process_options
 @click.pass_obj
 def command(
     app: App,
+    *,
     name: str | None,
     cpu: str | None,
     memory: str | None,
@@ -40,6 +49,7 @@ def command(
     attributes: Mapping[str, str],
     lease: str,
     run_as: str | None,
+    keep_output: str,
 ) -> None:
     """Offer this computer to a cell, and run the tasks that are placed on it, until Ctrl-C.
 
@@ -49,6 +59,7 @@ def command(
     within its lease resumes its tasks; otherwise the tasks are stopped and placed elsewhere.
     """
     from omega.cellstate.durations import parse_duration
+    from omega.cellstate.resources import parse_bytes
     from omega.embedded.places import state_directory
     from omega.live.agent.offer import default_name
     from omega.live.agent.process import AgentOptions, run_agent
@@ -71,7 +82,7 @@ def command(
             render.line(f"agent {called} on cell {cell.name} · {units.amounts(cell.dimensions, capacity)}")
             render.note("Ctrl-C stops its tasks and deregisters it")
 
-    options = AgentOptions(named(cpu, memory, others), attributes, lease_ms, run_as)
+    options = AgentOptions(named(cpu, memory, others), attributes, lease_ms, run_as, parse_bytes(keep_output))
     if run_agent(app.url, cell.name, called, state_directory(), options, came):
         render.note(f"machine {called} was removed from cell {cell.name}; its agent ended")
     else:

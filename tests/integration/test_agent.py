@@ -248,19 +248,6 @@ def test_a_clock_that_is_hours_off_changes_nothing(ground: Ground, monkeypatch: 
     assert all(abs(at - ground.cell.store_ms()) < 60_000 for at in times)
 
 
-@pytest.mark.parametrize(("limit", "value", "kept"), [("KEPT_ENDED", 2, 2), ("KEPT_BYTES", 25, 1)])
-def test_only_the_newest_directories_of_ended_tasks_are_kept(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, kept: int
-) -> None:
-    monkeypatch.setattr(f"omega.live.agent.agent.{limit}", value)
-    agent = ground.agent()
-    for _ in range(3):
-        name = ground.run("echo", "twenty letters in all")
-        look_until(agent, lambda: ground.group(name).finished, "it finished")  # noqa: B023
-    assert len(list(agent.places.task_keys())) == kept
-    assert {place.stat().st_mode & 0o777 for place in (agent.places.top, agent.places.tasks)} == {0o700}
-
-
 def test_an_end_that_is_reported_late_has_its_own_time(ground: Ground) -> None:
     agent = ground.agent()
     early, late = ground.run("true"), ground.run("true")

@@ -8,11 +8,9 @@ state, or an agent that was (semantics 16). Tasks run under supervisors (supervi
 """
 
 import os
-import shutil
 import sys
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -33,7 +31,7 @@ from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
 from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, group_spec, order
-from omega.live.agent.output import Tails, said_bytes
+from omega.live.agent.output import KEEP_BYTES, EndedTasks, Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, PlacementKey
 from omega.live.agent.progress_reports import ProgressReports
 from omega.live.agent.renewal import BEATS, Renewal
@@ -50,10 +48,6 @@ OWN_KINDS = ("mapreduce",)
 """Job types with tasks that run a command of Omega itself."""
 LATE_SECONDS = 1.0
 """Ends reported later than this carry the time of the end."""
-KEPT_ENDED = 200
-"""Number of ended tasks with stored directories and output."""
-KEPT_BYTES = 256 << 20
-"""Maximum total size of their output in bytes."""
 
 
 @dataclass(slots=True)
@@ -70,6 +64,8 @@ class Agent:
     """The account that tasks run as (task_start.py); None for the agent's own."""
     runners: Mapping[str, Runner] = field(default_factory=dict)
     """The task runners of this computer, by name."""
+    keep_bytes: int = KEEP_BYTES
+    """Bytes of disk that the directories of tasks may take."""
     kept: dict[PlacementKey, Kept] = field(default_factory=dict)
     waiting: bool = False
     """Whether a task must wait for the end of another before it starts (semantics 2)."""
@@ -87,9 +83,10 @@ class Agent:
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
     _looked_after: float = 0.0
-    _ended: deque[tuple[Path, int]] = field(default_factory=deque)
+    _ended: EndedTasks = field(init=False)
 
     def __post_init__(self) -> None:
+        self._ended = EndedTasks(self.places, self.keep_bytes)
         self.lease = Renewal(self.places, self.lease_ms)
         self.guard = GuardLine(self.places.top)
 
@@ -114,14 +111,8 @@ class Agent:
 
     def find(self) -> None:
         """Adopt the tasks that an earlier agent of this name left running."""
-        told = list[tuple[float, Path]]()
-        for key in self.places.task_keys():
-            place = self.places.task(key)
-            try:
-                told.append(((place / "told").stat().st_mtime, place))
-            except OSError:
-                self.kept.setdefault(key, Kept(key, place))
-        self._ended = deque((place, said_bytes(place)) for _, place in sorted(told))
+        for key in self._ended.find():
+            self.kept.setdefault(key, Kept(key, self.places.task(key)))
 
     def come(self, until_gone: Callable[[], None]) -> None:
         """Register the name, stop tasks that the cell does not list, and offer the machine.
@@ -182,6 +173,8 @@ class Agent:
         # In each round about one of all agents does the cell's housekeeping.
         if now() - self._looked_after > self.lease_ms / 1000 / BEATS:
             self._looked_after = now()
+            self._ended.live_bytes = sum(said_bytes(kept.place) for kept in self.kept.values())
+            self._ended.bound(self.cell)
             self.cell.read_live_schedulers()
             if self._rng.random() * heartbeat.agents < 1:
                 housekeep(self.cell, self.ms(), self.executor)
@@ -236,12 +229,10 @@ class Agent:
 
     def _ended_before(self, wanted: Mapping[PlacementKey, Run]) -> list[PlacementKey]:
         """Take up listed tasks that ended here: the store lost the reports of their ends, so they are repeated (16)."""
-        ended = [key for key in wanted if (self.places.task(key) / "told").exists()]
+        ended = [key for key in wanted if self._ended.has(key)]
         for key in ended:
             self.kept[key] = Kept(key, self.places.task(key), leaving=wanted[key].leaving)
-        again = {self.places.task(key) for key in ended}
-        if again:
-            self._ended = deque(each for each in self._ended if each[0] not in again)
+            self._ended.drop(key)
         return ended
 
     def _end(self, keys: Sequence[PlacementKey], kind: EndKind, reason: str = "") -> None:
@@ -314,12 +305,10 @@ class Agent:
         for ago, ended in sorted(endings.items(), reverse=True):
             self.cell.end(ended, self.ms() - 1000 * ago, self.executor)
         for kept in over:
-            with suppress(OSError):  # full disk: the end is reported again, without effect
-                (kept.place / "told").touch()
-            self._ended.append((kept.place, said_bytes(kept.place)))
+            self._ended.add(kept.key)
             self.cgroups.remove(str(kept.key))
             del self.kept[kept.key]
-        self._forget()
+        self._ended.bound(self.cell)
 
     def _measured(self, over: Sequence[Kept]) -> dict[tuple[str, int, int, str], bytes]:
         """Return what this machine measured of the jobs of ended tasks, these included."""
@@ -332,8 +321,3 @@ class Agent:
                     sums[field] = unpack(self.cell.tail(*field) or b"")
                 sums[field] = sums[field].plus(used)
         return {field: used.pack() for field, used in sums.items()}
-
-    def _forget(self) -> None:
-        """Remove the directories of the oldest ended tasks, above a number and a total size."""
-        while len(self._ended) > KEPT_ENDED or sum(size for _, size in self._ended) > KEPT_BYTES:
-            shutil.rmtree(self._ended.popleft()[0], ignore_errors=True)

@@ -1,13 +1,17 @@
-"""Reads the output of tasks: from local files, complete or growing, and the tails sent to the store."""
+"""The output of tasks on an agent's disk: how much is kept, its files as they grow, and the tails sent to the store."""
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from omega.cellstate.ports import Queries
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
+from omega.live.agent.places import AgentPlaces, PlacementKey
+from omega.queries.job_state import ended
 
 STREAMS = ("stdout", "stderr")
 TAIL_BYTES = 4 << 10
@@ -15,6 +19,18 @@ TAIL_BYTES = 4 << 10
 TAIL_SECONDS = 2.0
 MOST_TAILS = 40
 """Maximum number of tails sent at once; most are never read."""
+KEEP_BYTES = 2 << 30
+"""Bytes of disk that the directories of an agent's tasks may take, unless the agent has another bound."""
+FREE_SHARE = 0.1
+"""Part of the disk that directories of ended tasks leave free."""
+AT_ONCE = 64
+"""Jobs read at once to learn whether they have ended, or are still stored."""
+MOST_READ = 1_024
+"""Jobs read at most before directories go by their age alone."""
+SPARE = 0.9
+"""Part of the bound down to which directories are removed, so that not each end of a task removes one."""
+LOOK_SECONDS = 600.0
+"""Time between looks for directories of jobs that the cell no longer stores."""
 
 Field = tuple[str, int, int, str]
 """Job, group, task, stream."""
@@ -34,6 +50,123 @@ def said_bytes(place: Path) -> int:
             with suppress(OSError):
                 size += path.stat().st_size
     return size
+
+
+def disk_bytes(place: Path) -> int:
+    """Return the disk space of a directory with all below it; what disappears meanwhile counts as nothing."""
+    size = 0
+    with suppress(OSError):
+        size = place.lstat().st_blocks * 512
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    size += disk_bytes(Path(entry.path))
+                else:
+                    with suppress(OSError):
+                        size += entry.stat(follow_symlinks=False).st_blocks * 512
+    return size
+
+
+@dataclass(slots=True)
+class EndedTasks:
+    """The directories of ended tasks. Each stays as long as the record of its job, within bytes and free disk.
+
+    Those of ended jobs go first, then those of others, in each case the oldest first. `told` in a directory has its
+    size, so that an agent that starts need not look at all files.
+    """
+
+    places: AgentPlaces
+    most_bytes: int = KEEP_BYTES
+    live_bytes: int = 0
+    """Output of running tasks, as measured last."""
+    _sizes: dict[PlacementKey, int] = field(default_factory=dict)
+    """The oldest first."""
+    _bytes: int = 0
+    _looked: float = 0.0
+    _asked: int = 0
+    """Number of directories whose jobs were asked for in this round."""
+
+    def find(self) -> list[PlacementKey]:
+        """Take up what an earlier agent left; returns the tasks whose end was not reported."""
+        told, open_ones = list[tuple[float, PlacementKey, int]](), list[PlacementKey]()
+        for key in self.places.task_keys():
+            place = self.places.task(key)
+            try:
+                at, text = (place / "told").stat().st_mtime, (place / "told").read_text()
+            except OSError:
+                open_ones.append(key)
+            else:
+                told.append((at, key, int(text) if text.isdigit() else disk_bytes(place)))
+        for _, key, size in sorted(told):
+            self._add(key, size)
+        return open_ones
+
+    def add(self, key: PlacementKey) -> None:
+        """Take up a task whose end was reported."""
+        place = self.places.task(key)
+        size = disk_bytes(place)
+        with suppress(OSError):  # full disk: the end is reported again, without effect
+            (place / "told").write_text(str(size))
+        self._add(key, size)
+
+    def _add(self, key: PlacementKey, size: int) -> None:
+        self.drop(key)
+        self._sizes[key] = size
+        self._bytes += size
+
+    def drop(self, key: PlacementKey) -> None:
+        """Give a directory up, without removing it."""
+        self._bytes -= self._sizes.pop(key, 0)
+
+    def has(self, key: PlacementKey) -> bool:
+        """Return whether the end of a task was reported, and its directory is there."""
+        return (self.places.task(key) / "told").exists()
+
+    def bound(self, cell: Queries) -> None:
+        """Remove directories while they, with the output of running tasks, exceed the bounds."""
+        self._look(cell)
+        if self._excess(1.0):
+            for key in self._in_order(cell):
+                if not self._excess(SPARE):
+                    return
+                self._remove(key)
+
+    def _excess(self, part: float) -> bool:
+        if not self._sizes:
+            return False
+        if self._bytes + self.live_bytes > part * self.most_bytes:
+            return True
+        disk = shutil.disk_usage(self.places.tasks)
+        return disk.free < FREE_SHARE * disk.total
+
+    def _in_order(self, cell: Queries) -> Iterator[PlacementKey]:
+        keys, going = list(self._sizes), set[str]()
+        jobs = list(dict.fromkeys(key.job for key in keys))
+        for first in range(0, min(len(jobs), MOST_READ), AT_ONCE):
+            part = jobs[first : first + AT_ONCE]
+            found = cell.jobs_by_id(part)
+            going |= {each for each in part if each in found and not ended(found[each])}
+            over = set(part) - going
+            yield from (key for key in keys if key.job in over)
+        yield from (key for key in keys if key in self._sizes)
+
+    def _look(self, cell: Queries) -> None:
+        """Remove directories of jobs that the cell no longer stores: some of all at a time."""
+        if self._looked and now() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = now()
+        jobs = list(dict.fromkeys(key.job for key in self._sizes))
+        self._asked = self._asked if self._asked < len(jobs) else 0
+        part = jobs[self._asked : self._asked + AT_ONCE]
+        there = cell.jobs_by_id(part) if part else {}
+        gone = set(part) - there.keys()
+        self._asked += len(part) - len(gone)
+        for key in [key for key in self._sizes if key.job in gone]:
+            self._remove(key)
+
+    def _remove(self, key: PlacementKey) -> None:
+        self.drop(key)
+        shutil.rmtree(self.places.task(key), ignore_errors=True)
 
 
 def tail(place: Path, stream: str, most: int) -> bytes:

@@ -25,7 +25,7 @@ from omega.live.agent import offer, runners
 from omega.live.agent.agent import LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.lease_file import now
-from omega.live.agent.output import TAIL_SECONDS
+from omega.live.agent.output import KEEP_BYTES, TAIL_SECONDS
 from omega.live.agent.output_answers import answer_requests
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_control import hide_memory
@@ -217,6 +217,8 @@ class AgentOptions:
     attributes: Mapping[str, str] = field(default_factory=dict)
     lease_ms: int = LEASE_MS
     run_as: str | None = None
+    keep_bytes: int = KEEP_BYTES
+    """Bytes of disk that the directories of tasks, with their output, may take."""
 
 
 def run_agent(
@@ -245,7 +247,10 @@ def run_agent(
         there, of_runners = runners.found()
         machine = MachineSpec(name, capacity, offer.attributes() | of_runners | dict(options.attributes))
         cgroups = Cgroups.prepare(f"{cell}-{name}")
-        agent = Agent(own, machine, places, options.lease_ms, cgroups=cgroups, user=user, runners=there)
+        agent = Agent(
+            own, machine, places, options.lease_ms, cgroups=cgroups, user=user, runners=there,
+            keep_bytes=options.keep_bytes,
+        )  # fmt: skip
         agent.find()
         numbers = {
             "omega_agent_tasks": ("Running tasks", lambda: sum(kept.lives for kept in list(agent.kept.values()))),
