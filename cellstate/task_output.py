@@ -1,7 +1,11 @@
 """Parts of the output of tasks that agents keep: a client's request in the agent's mailbox, and the answer."""
 
 import re
+from dataclasses import KW_ONLY, astuple, dataclass
 from typing import NamedTuple, Self
+
+TAIL_BYTES = 4 << 10
+"""Bytes of each stream's end that the store keeps."""
 
 MOST_OUTPUT = 64 << 10
 """Maximum number of bytes in an answer."""
@@ -13,10 +17,12 @@ STREAMS = ("stdout", "stderr")
 _NAME = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 
 
-class OutputRequest(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OutputRequest:
     """A request named `name` for at most `MOST_OUTPUT` bytes of a stream of a task, from byte `start` on.
 
-    A `start` below 0 counts from the end of the stream. `group` is the one that the task was placed in.
+    A `start` below 0 counts from the end of the stream. `group` is the one that the task was placed in; `placement`
+    is 0 for the newest one.
     """
 
     name: str
@@ -25,18 +31,20 @@ class OutputRequest(NamedTuple):
     task: int
     stream: str
     start: int
+    _: KW_ONLY
+    placement: int = 0
 
     def message(self) -> str:
         """Return the message in the mailbox."""
-        return f"? {' '.join(map(str, self))}"
+        return f"? {' '.join(map(str, astuple(self)))}"
 
     @classmethod
     def read(cls, message: str) -> Self:
         """Read a message. Raises ValueError."""
-        _, name, job, group, task, stream, start = message.split(" ")
+        _, name, job, group, task, stream, start, placement = message.split(" ")
         if not _NAME.fullmatch(name) or stream not in STREAMS:
             raise ValueError(f"{message!r} is no request for output")
-        return cls(name, job, int(group), int(task), stream, int(start))
+        return cls(name, job, int(group), int(task), stream, int(start), placement=int(placement))
 
 
 class OutputPart(NamedTuple):
@@ -58,3 +66,20 @@ class OutputPart(NamedTuple):
         if not found or not placement.isdigit() or not start.isdigit() or len(data) > MOST_OUTPUT:
             raise ValueError(f"{head[:40]!r} is no answer with output")
         return cls(int(placement), int(start), data)
+
+
+class StoredTail(NamedTuple):
+    """The end of a stream as the store keeps it: `data` begins at byte `start` of the stream."""
+
+    start: int
+    data: bytes
+
+    def pack(self) -> bytes:
+        """Return the record."""
+        return b"%d\n%s" % self
+
+    @classmethod
+    def unpack(cls, record: bytes | None) -> Self:
+        """Read a record, of which a damaged one is shown as it is; empty without one."""
+        head, found, data = (record or b"").partition(b"\n")
+        return cls(int(head), data) if found and head.isdigit() else cls(0, record or b"")

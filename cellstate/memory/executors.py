@@ -1,6 +1,7 @@
 """Executors of the twin: ``lua/*_executor.lua``, ``register_agent.lua``, ``online.lua`` and ``tail.lua``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.executors import ExecutorRecord, is_agent, number_of, portions
@@ -153,7 +154,7 @@ def request_output(ledger: Ledger, executor: int, request: OutputRequest) -> boo
     mailbox = ledger.messages.setdefault(executor, [])
     if len(mailbox) >= MOST_ASKED:
         return False
-    mailbox.append([("?", *request)])
+    mailbox.append([("?", *astuple(request))])
     return True
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from omega.live.task_log import TaskLog
 
 POLL_SECONDS = 0.2
+SOURCES = {"files": "from files on this computer", "agent": "from its agent", "store": "from the store"}
 
 
 @click.command()
@@ -24,15 +25,19 @@ POLL_SECONDS = 0.2
 @click.option(
     "--generation", type=click.IntRange(1), metavar="N", help="Generation of its tasks (default: the newest)."
 )
+@click.option("--previous", is_flag=True, help="Print the output of the placement before the newest.")
+@click.option("--placement", type=click.IntRange(1), metavar="N", help="Print that of this placement (omega events).")
 @click.option("--stderr", is_flag=True, help="Print its error stream instead of its output.")
 @click.option("--tail", "lines", type=click.IntRange(0), metavar="N", help="Print only the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
 def command(
-    app: App, *, job: str, task: int | None, index: int | None, group: str | None, generation: int | None, stderr: bool,
-    lines: int | None, follow: bool,
+    app: App, *, job: str, task: int | None, index: int | None, group: str | None, generation: int | None,
+    previous: bool, placement: int | None, stderr: bool, lines: int | None, follow: bool,
 ) -> None:  # fmt: skip
-    """Print a task's output: all of it on the machine where the task ran, the last lines elsewhere.
+    """Print a task's output, from its files on this computer, from the agent that ran it, or else its end in the store.
+
+    A note says where it comes from if not from this computer, and what is missing with the reason.
 
     Each update of a job that replaces tasks begins a new generation of them; omega job status names the older ones.
 
@@ -43,9 +48,12 @@ def command(
 
     if task is not None and index is not None:
         raise click.UsageError("--task and --index exclude each other; give one of them")
+    if previous and placement is not None:
+        raise click.UsageError("--previous and --placement exclude each other; give one of them")
     cell = app.open()
     asked = find_job(cell, job)
-    log = TaskLog.of(cell, asked, task or 0, group, "stderr" if stderr else "stdout", generation, index)
+    stream, which = "stderr" if stderr else "stdout", -1 if previous else placement or 0
+    log = TaskLog.of(cell, asked, task or 0, group, stream, generation, index, placement=which)
     if app.as_json:
         render.document(log.as_json(lines))
         return
@@ -67,12 +75,17 @@ class _Printed:
 
         self.log, self._text = log, TerminalText()
         self._told = 0
-        """Bytes that were reported as not kept."""
+        """Bytes that were reported as missing."""
+        self._source = "files"
 
     def show(self, lines: int | None = None) -> bool:
         """Write new output to stdout; returns whether there was any."""
         said = False
         for piece in self.log.new(lines):
+            if piece and self.log.source != self._source:
+                self._source, self._told = self.log.source, self.log.cut
+                missing = self.log.missing if lines is None or self._source == "store" else None
+                render.note(f"{SOURCES[self._source]}{f' ({missing})' if missing else ''}")
             more, self._told = self.log.cut - self._told, self.log.cut
             if more > 0 and lines is None:
                 render.note(f"… {units.count(more, 'byte')} before this are not kept")
@@ -95,10 +108,5 @@ class _Printed:
 
     def silence(self) -> str:
         """Return why there is nothing to read."""
-        log = self.log
-        if log.reader is not None:
-            return f"{log.name}: no output on {log.stream}"
-        return (
-            f"{log.name}: no {log.stream} on this computer nor in the store; the task has not run yet, was simulated, "
-            "printed nothing, or its last output has expired"
-        )
+        why = f" ({self.log.missing})" if self.log.missing else ""
+        return f"{self.log.name}: no output on {self.log.stream}{why}"

@@ -179,19 +179,23 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
 
     def logs(
         self, job: str, task: int = 0, *, index: int | None = None, group: str | None = None,
-        generation: int | None = None, stream: str = "stdout", tail: int | None = None,
+        generation: int | None = None, stream: str = "stdout", tail: int | None = None, placement: int = 0,
     ) -> Document:  # fmt: skip
-        """Return the output of a task as ``text``: from its files on this computer, else its last output in the store.
+        """Return the output of a task as ``text``: from its files on this computer, else from its agent, else the end
+        of it in the store; ``missing`` says what is not there, and why.
 
         `group` is the name of a task group (None: the first), `generation` counts the updates that replaced its tasks
         (None: the newest), `stream` stdout or stderr, `tail` a number of lines. `index` is the index of
-        the task in its array, instead of its number `task`.
+        the task in its array, instead of its number `task`. `placement` is an earlier placement (-1: the one before the
+        newest).
         """
         from omega.live.task_log import TaskLog
 
         known("stream", stream, ("stdout", "stderr"))
         with self._connections.cell() as cell:
-            return TaskLog.of(cell, self._find(cell, job), task, group, stream, generation, index).as_json(tail)
+            return TaskLog.of(
+                cell, self._find(cell, job), task, group, stream, generation, index, placement=placement
+            ).as_json(tail)
 
     def stop(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Stop jobs and end their tasks. `check` is the modify index of the only job; Overtaken when it is another."""

@@ -1,58 +1,69 @@
-"""Output of tasks, read where they ran or from the store."""
+"""Output of tasks: from files on this computer, from the agents that have them, or from the store."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
-from omega.cellstate.errors import NotFound
+from omega.cellstate.errors import Forbidden, NotFound
+from omega.cellstate.task_output import MOST_OUTPUT, TAIL_BYTES, OutputPart, StoredTail
 from omega.embedded.places import state_directory
 from omega.live.agent.output import StreamReader, last_lines
 from omega.live.agent.places import all_places
+from omega.live.agent_output import AWAY, EXPIRED, NEVER_RAN, OutputPlace, agent_part, find_output, missing
 from omega.live.waiting import patiently
-from omega.queries.job_state import generations, group_names
+from omega.queries.job_state import ended, generations, group_names
 from omega.queries.task_names import TaskNames
-from omega.queries.task_results import group_of_output
 from omega.schedulers.rolling import named_groups
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.ports import JobStore
 
 
 @dataclass
 class TaskLog:
-    """Output of one task: from its files on this computer, else its last output from the store."""
+    """Output of one task: from its files on this computer, else from the agent that has them, else from the store.
 
-    cell: "Queries"
+    `placement` is that of an earlier placement (-1: the one before the newest), 0 for the newest. `silent` are the
+    mailboxes of agents that did not answer, None when no agent is to be asked.
+    """
+
+    cell: "JobStore"
     job: "Job"
     group: int
     task: int
     stream: str
+    _: KW_ONLY
+    placement: int = 0
+    silent: set[int] | None = field(default_factory=set)
     reader: "StreamReader | None" = None
-    _source: int = -1
-    """The group under which the output is: that of the copies when the task's copy continued as the task."""
+    source: str = ""
+    """Where the output comes from: files, agent, store; empty before it was read."""
+    cut: int = 0
+    """Number of bytes before the shown part that are not there."""
+    why: str | None = None
+    """Why it comes from the store."""
+    _at: "OutputPlace | None" = None
     _place: Path | None = None
+    _read: tuple[int, int] = (0, 0)
+    """What the agent has answered so far: the placement, and the byte behind its output."""
     _last: bytes = field(default=b"")
 
-    @property
-    def cut(self) -> int:
-        """Number of bytes before the shown part that are no longer stored."""
-        return self.reader.cut if self.reader is not None else 0
+    def __post_init__(self) -> None:
+        self.find()
 
     @classmethod
     def of(
-        cls, cell: "Queries", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None,
-        index: int | None = None,
+        cls, cell: "JobStore", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None,
+        index: int | None = None, *, placement: int = 0,
     ) -> "TaskLog":  # fmt: skip
         """Find the output of a task of the group of a name (None: the first), by default of its newest generation.
 
-        With `index` that of the task with this index in the array. NotFound when there is no such task.
+        With `index` that of the task with this index in the array. NotFound when there is no such task or placement.
         """
-        log = cls(cell, job, *task_of(job, task, group, generation, index), stream)
-        log.find()
-        return log
+        return cls(cell, job, *task_of(job, task, group, generation, index), stream, placement=placement)
 
     @property
     def name(self) -> str:
@@ -64,36 +75,48 @@ class TaskLog:
         index = f" ({names.name(self.group, str(self.task))})" if names.is_array(self.group) else ""
         return f"task {self.task}{index} of {self.job.name}{group}{generation}"
 
+    @property
+    def missing(self) -> str | None:
+        """What is missing of the output, with its reason; None when nothing is."""
+        whole = self._last and not self.cut and (ended(self.job) or self.why == EXPIRED)
+        return missing(self.cut, None if whole else self.why, TAIL_BYTES if self.source == "store" else 0)
+
     def as_json(self, lines: int | None = None) -> dict[str, Any]:
         """Return the output, or its last lines, as plain values."""
         text = b"".join(self.new(lines)).decode(errors="replace")
         about = {"cell": self.cell.name, "job": self.job.id, "group": self.group, "task": self.task}
         about |= TaskNames.of(self.job).as_json(self.group, str(self.task))
         about["generation"] = generations(self.job)[self.group]
-        source = "files" if self.reader is not None else "store"
-        return {**about, "stream": self.stream, "source": source, "cut_bytes": self.cut, "text": text}
+        where = {"source": self.source, "cut_bytes": self.cut, "missing": self.missing}
+        return {**about, "stream": self.stream, **where, "text": text}
 
     def find(self) -> None:
         """Find the files of its newest placement, unless it is on another machine by now."""
-        source = patiently(lambda: group_of_output(self.cell, self.job, self.group, self.task))
-        if source != self._source:
-            self._source, self._last = source, b""
+        at = patiently(lambda: find_output(self.cell, self.job, self.group, self.task, self.placement))
+        if self._at is None or at.source != self._at.source:
+            self._last, self._read = b"", (0, 0)
+        self._at = at
+        if self._read[0] and self.silent and at.agent is not None:
+            self.silent.discard(at.agent)  # it answered before
         newest = max(
             (
                 (key.placement, places.task(key))
                 for places in all_places(state_directory(), self.cell.name)
                 for key in places.task_keys()
-                if key[:3] == (self.job.id, source, self.task)
+                if key[:3] == (self.job.id, at.source, self.task) and at.placement in (0, key.placement)
             ),
             default=None,
         )
-        if newest is None or newest[0] < self._placement():
+        if newest is None or (not at.placement and newest[0] < self._live()):
             self.reader = self._place = None
         elif newest[1] != self._place:
             self._place = newest[1]
-            self.reader = StreamReader(newest[1], self.stream)
+            shown = (
+                self._read[1] if newest[0] == self._read[0] else 0
+            )  # the agent was asked before its files were found
+            self.reader = StreamReader(newest[1], self.stream, shown)
 
-    def _placement(self) -> int:
+    def _live(self) -> int:
         """Return the id of the task's live placement; 0 without one."""
         job = patiently(lambda: self.cell.job(self.job.id)) or self.job
         there = [machine for _, machine, leaving in job.groups[self.group].runs if not leaving]
@@ -104,16 +127,62 @@ class TaskLog:
     def new(self, lines: int | None = None) -> Iterator[bytes]:
         """Yield its output since the last call, or only the last lines of that."""
         if lines is not None:
-            yield last_lines(b"".join(self.new()), lines)
+            if self.reader is None and (part := self._part(-MOST_OUTPUT)) and part.data.count(b"\n") > lines:
+                self._read = part.placement, part.start + len(part.data)
+                yield last_lines(part.data, lines)
+            else:
+                yield last_lines(b"".join(self.new()), lines)
         elif self.reader is not None:
-            yield from self.reader.more()
-        else:
-            last = patiently(lambda: self.cell.tail(self.job.id, self._source, self.task, self.stream)) or b""
-            if last != self._last:
-                # Some of it is no longer stored; skip the part that was shown.
-                known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)
-                self._last = last
-                yield last[known:]
+            self.source, self.why = "files", None
+            for piece in self.reader.more():
+                self.cut = self.reader.cut
+                yield piece
+        elif (first := self._part(self._read[1])) is not None:
+            yield from self._from_agent(first)
+        elif not self._read[0]:
+            yield self._from_store()
+
+    def _from_agent(self, part: OutputPart | None) -> Iterator[bytes]:
+        while part is not None:
+            placement, at = self._read
+            if placement and part.placement != placement and at:  # placed again meanwhile: it begins anew
+                self._read = part.placement, 0
+                part = self._part(0)
+                continue
+            self.cut += part.start - at
+            self._read = part.placement, part.start + len(part.data)
+            yield part.data
+            part = self._part(self._read[1]) if len(part.data) == MOST_OUTPUT else None
+
+    def _part(self, start: int) -> OutputPart | None:
+        """Return output from a byte on, from the agent; None when it has none or does not answer."""
+        at = self._at
+        if at is None or self.silent is None or at.agent is None or at.agent in self.silent:
+            self.why = AWAY if at is None or at.agent is not None else at.why
+            return None
+        try:
+            part = patiently(lambda: agent_part(self.cell, at, self.stream, start))
+        except Forbidden:  # the store's user has a role that may not ask
+            part = None
+        if part is None:
+            self.silent.add(at.agent)
+        elif part.placement:
+            self.source, self.why = "agent", None
+            return part
+        self.why = AWAY if part is None else NEVER_RAN if self._live() else EXPIRED
+        return None
+
+    def _from_store(self) -> bytes:
+        self.source = "store"
+        at = self._at
+        if at is None or at.placement:
+            return b""  # the store has the end of the newest placement's output
+        record = patiently(lambda: self.cell.tail(at.job, at.source, at.task, self.stream))
+        self.cut, last = StoredTail.unpack(record)
+        # Some of it is no longer stored; skip the part that was shown.
+        known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)
+        self._last = last
+        return last[known:]
 
 
 def task_of(

@@ -1,6 +1,7 @@
 """Commands that really run, as a person sees it: followed to their exit codes, read, limited, moved off."""
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
-from omega.live.agent.process import AgentLoop, WakeUp
+from omega.live.agent.process import AgentLoop, WakeUp, wait_at_mailbox
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 pytestmark = pytest.mark.server
@@ -31,10 +32,13 @@ def agent(cell: RedisCell, state: Path) -> Iterator[Agent]:
 
     def work() -> None:
         with wake_up.opened():
+            mailbox = threading.Thread(target=wait_at_mailbox, args=(cell.url, cell.name, made, wake_up))
+            mailbox.start()
             while not wake_up.stopped:
                 watch.step()
                 time.sleep(0.02)
             watch.end()
+            mailbox.join(30)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -89,12 +93,74 @@ def test_logs(omega: Omega, at_home: Agent, tmp_path: Path, monkeypatch: pytest.
     assert omega.text("job", "logs", "talk", "--tail", "2") == "two\nthree\n"
     assert omega.text("job", "logs", "talk", "--follow", "--stderr") == "wrong\n"
     found = {"cell": omega.cell, "job": job, "group": 0, "task": 0, "indices": "0", "task_name": "0[0]"}
-    found |= {"generation": 1, "stream": "stdout", "cut_bytes": 0}
+    found |= {"generation": 1, "stream": "stdout", "cut_bytes": 0, "missing": None}
     assert omega.json("job", "logs", job) == found | {"source": "files", "text": "one\ntwo\nthree\n"}
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
-    assert omega.json("job", "logs", job, "--tail", "1") == found | {"source": "store", "text": "three\n"}
+    assert omega.json("job", "logs", job, "--tail", "1") == found | {"source": "agent", "text": "three\n"}
     assert omega.error("job", "logs", "talk", "--task", "1") == "job talk: has no task 1; the last one is 0"
     assert omega.error("job", "logs", "talk", "--group", "x") == "job talk: has no task group 'x'; it has 0"
+
+
+LONG = "seq -f 'line %06g of some output' 25000"
+"""A command, and below what it prints."""
+PRINTED = "".join(f"line {number:06} of some output\n" for number in range(1, 25_001))
+
+
+def test_all_output_is_read_on_another_computer(
+    omega: Omega, at_home: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = omega.json("job", "run", "--name", "long", "--follow", "--", "sh", "-c", LONG)["jobs"][0]["id"]
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
+    found = omega.json("job", "logs", job)
+    assert (len(found["text"]), found["text"] == PRINTED) == (675_000, True)
+    assert (found["source"], found["cut_bytes"], found["missing"]) == ("agent", 0, None)
+    printed = omega.run("job", "logs", job)
+    assert (printed.stdout == PRINTED, printed.stderr) == (True, "from its agent\n")
+
+
+def test_what_is_missing_is_said_with_its_reason(
+    omega: Omega, cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
+    with scheduler(cell), agent(cell, tmp_path) as made:
+        eventually(lambda: cell.machine_index("h1") is not None)
+        job = omega.json("job", "run", "--name", "long", "--follow", "--", "sh", "-c", LONG)["jobs"][0]["id"]
+        monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
+        for key in made.places.task_keys():
+            shutil.rmtree(made.places.task(key))
+        cut = "cut at 4 KiB: 670,904 bytes before it"
+        found = omega.json("job", "logs", job)
+        assert (found["source"], len(found["text"]), found["cut_bytes"]) == ("store", 4_096, 670_904)
+        assert found["missing"] == f"expired; {cut}"
+    found = omega.json("job", "logs", job)
+    assert (found["source"], found["cut_bytes"], found["missing"]) == ("store", 670_904, f"agent away; {cut}")
+    assert omega.run("job", "logs", job).stderr == f"from the store (agent away; {cut})\n"
+
+
+def test_an_earlier_placement_can_be_read(
+    omega: Omega, at_home: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("omega.live.agent.agent.BEATS", 1_000)  # it looks after the cell all the time
+    omega.run("job", "run", "--name", "web", "--detach", "--", "sh", "-c", "echo $OMEGA_PLACEMENT; exec sleep 60")
+
+    def placements() -> list[int]:
+        return sorted(key.placement for key in at_home.places.task_keys())
+
+    eventually(lambda: omega.run("job", "logs", "web").stdout != "")
+    omega.run("machine", "drain", "h1", "--deadline", "0")
+    eventually(lambda: omega.json("job", "status", "web")["counts"]["pending"] == 1)
+    omega.run("machine", "up", "h1")
+    eventually(lambda: len(placements()) == 2 and omega.run("job", "logs", "web").stdout == f"{placements()[1]}\n")
+    first, second = placements()
+    for state in (tmp_path, tmp_path / "elsewhere"):
+        monkeypatch.setenv("OMEGA_STATE", str(state))
+        assert omega.text("job", "logs", "web") == f"{second}\n"
+        assert omega.text("job", "logs", "web", "--previous") == f"{first}\n"
+        assert omega.json("job", "logs", "web", "--placement", str(first))["text"] == f"{first}\n"
+    assert omega.error("job", "logs", "web", "--placement", "99") == (
+        f"job web: no such placement of task 0 is known; known are {first}, {second}"
+    )
+    omega.run("job", "stop", "web")
 
 
 @pytest.mark.parametrize("here", [True, False])
@@ -123,7 +189,7 @@ def test_who_follows_is_told_once_what_is_gone(omega: Omega, at_home: Agent) -> 
 def test_what_never_ran_has_no_logs(omega: Omega, cell: RedisCell) -> None:
     omega.run("job", "run", "--name", "later", "--detach", "--", "true")
     said = omega.run("job", "logs", "later")
-    assert (said.stdout, said.stderr[:44]) == ("", "task 0 of later: no stdout on this computer ")
+    assert (said.stdout, said.stderr) == ("", "task 0 of later: no output on stdout (not run yet)\n")
 
 
 def test_a_drained_machine_is_emptied_by_its_deadline(

@@ -388,7 +388,7 @@ def test_the_output_of_a_task_is_that_of_the_run_that_counts(
             end(copied, step)
         if digested:
             sound(copied)
-    assert TaskLog.of(copied, kept(copied), 1, None, "stdout").as_json()["text"] == shown
+    assert TaskLog(copied, kept(copied), 0, 1, "stdout", silent=None).as_json()["text"] == shown
 
 
 def test_jobs_that_may_have_copies_are_listed_until_their_end(cell: AnyCell, member: Member) -> None:

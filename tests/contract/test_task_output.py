@@ -1,5 +1,7 @@
 """Requests for the output of tasks that agents keep, and their answers."""
 
+from dataclasses import replace
+
 import pytest
 
 from omega.cellstate.task_output import MOST_ASKED, MOST_OUTPUT, OutputPart, OutputRequest
@@ -29,7 +31,7 @@ def test_a_request_is_a_message_for_the_agent_and_its_answer_is_found_by_name(ce
 
 def test_a_mailbox_that_nobody_reads_takes_a_bounded_number_of_requests(cell: AnyCell) -> None:
     agent = _agent(cell)
-    asked = [cell.request_output(agent, REQUEST._replace(name=f"{i:08x}")) for i in range(MOST_ASKED + 2)]
+    asked = [cell.request_output(agent, replace(REQUEST, name=f"{i:08x}")) for i in range(MOST_ASKED + 2)]
     assert asked == [True] * MOST_ASKED + [False, False]
 
 

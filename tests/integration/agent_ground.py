@@ -9,6 +9,7 @@ from uuid import uuid4
 from omega.cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
+from omega.cellstate.task_output import StoredTail
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
@@ -74,7 +75,7 @@ class Ground:
         found: list[bytes] = []
 
         def said() -> bool:
-            text = self.cell.tail(name, 0, 0, "stdout") or b"".join(
+            text = StoredTail.unpack(self.cell.tail(name, 0, 0, "stdout")).data or b"".join(
                 path.read_bytes() for path in self.state.glob(f"agents/*/*/tasks/{name}.*/stdout.0")
             )
             found[:] = text.split()

@@ -38,7 +38,7 @@ def test_it_runs_what_is_placed_on_it(ground: Ground) -> None:
     assert (ground.group(name).finished, ground.group(name).failed) == (1, 1)
     assert ground.told("failed") == ["exit 1"]
     assert [ground.cell.tail(name, 0, task, "stdout") for task in (0, 1)] == [
-        b"greet 0 0 1 b .\n", b"greet 0 1 1 b .\n"
+        b"0\ngreet 0 0 1 b .\n", b"0\ngreet 0 1 1 b .\n"
     ]  # fmt: skip
 
 

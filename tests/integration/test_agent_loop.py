@@ -119,7 +119,7 @@ def test_new_output_of_a_running_task_is_shown_before_the_next_heartbeat(
         late.start()
         watch.run()
         late.cancel()
-    assert kept[:1] == [b"hi\n"]
+    assert kept[:1] == [b"0\nhi\n"]
 
 
 def test_an_agent_that_leaves_ends_its_tasks_and_its_machine_is_offline(ground: Ground) -> None:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omega.cellstate.ports import Queries
+from omega.cellstate.task_output import TAIL_BYTES, StoredTail
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
 from omega.live.agent.places import AgentPlaces, PlacementKey
 from omega.queries.job_state import ended
 
 STREAMS = ("stdout", "stderr")
-TAIL_BYTES = 4 << 10
-"""Bytes of each stream's tail sent to the store."""
 TAIL_SECONDS = 2.0
 MOST_TAILS = 40
 """Maximum number of tails sent at once; most are never read."""
@@ -81,9 +80,9 @@ class EndedTasks:
     """Output of running tasks, as measured last."""
     _sizes: dict[PlacementKey, int] = field(default_factory=dict)
     """The oldest first."""
-    _bytes: int = 0
-    _looked: float = 0.0
-    _asked: int = 0
+    _bytes: int = field(default=0, init=False)
+    _looked: float = field(default=0.0, init=False)
+    _asked: int = field(default=0, init=False)
     """Number of directories whose jobs were asked for in this round."""
 
     def find(self) -> list[PlacementKey]:
@@ -237,7 +236,8 @@ class Tails:
         for place, name, length in self._changed(kept):
             with suppress(OSError):
                 self._sent[name] = length
-                yield name, tail(place, name[-1], TAIL_BYTES)
+                data = tail(place, name[-1], TAIL_BYTES)
+                yield name, StoredTail(max(0, length - len(data)), data).pack()
 
     def _changed(self, kept: Iterable[Kept]) -> Iterator[tuple[Path, Field, int]]:
         for each in kept:

@@ -22,9 +22,10 @@ def answer_requests(cell: ExecutorStore, places: AgentPlaces, messages: Iterable
 
 
 def output_part(places: AgentPlaces, request: OutputRequest) -> OutputPart:
-    """Return output of the newest placement of a task on this machine."""
+    """Return output of a placement of a task on this machine, by default of the newest."""
     wanted = (request.job, request.group, request.task)
-    key = max((key for key in places.task_keys() if key[:3] == wanted), key=lambda each: each.placement, default=None)
+    keys = (key for key in places.task_keys() if key[:3] == wanted and request.placement in (0, key.placement))
+    key = max(keys, key=lambda each: each.placement, default=None)
     if key is None:
         return OutputPart(0, 0, b"")
     kept = files(places.task(key), request.stream)

@@ -6,24 +6,28 @@ output in the store. ``source`` says which. The id of an event is ``PLACEMENT.BY
 
 import re
 from codecs import getincrementaldecoder
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import anyio
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import Response
 
 from omega.cellstate.errors import BadInput, Forbidden
-from omega.cellstate.task_output import MOST_OUTPUT, STREAMS, OutputPart
-from omega.client.client import Client
-from omega.live.agent.output import TAIL_BYTES, last_lines
-from omega.live.agent_output import ANSWER_SECONDS, OutputPlace, ask_agent, find_output
+from omega.cellstate.task_output import MOST_OUTPUT, STREAMS, TAIL_BYTES, OutputPart, StoredTail
+from omega.live.agent.output import last_lines
+from omega.live.agent_output import ANSWER_SECONDS, EXPIRED, OutputPlace, ask_agent, find_output, missing
+from omega.live.task_log import TaskLog, task_of
+from omega.queries.jobs import find_job
 from omega.web.access.visitors import Reader
 from omega.web.api.answers import answer
 from omega.web.api.parameters import CellName, JobName, one_of, words_query
 from omega.web.service import Served, Service
 from omega.web.sse import ALIVE, EventStream, event, last_event
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import JobStore
 
 FASTEST_SECONDS, SLOWEST_SECONDS = 1.0, 5.0
 """Time between requests for new output of a task, for each reader: shorter while there is some."""
@@ -47,6 +51,8 @@ class TaskOutput:
     cell: str
     place: OutputPlace
     stream: str
+    expired: bool = False
+    """Whether the agent answered that it has none."""
 
     async def part(self, start: int) -> OutputPart | None:
         """Return output from a byte on, from the agent; None when it does not answer in time. No thread waits."""
@@ -61,14 +67,15 @@ class TaskOutput:
                 await anyio.sleep(LOOK_SECONDS)
                 found = await self.served.read(self.cell, lambda cell: cell.output_part(name))
                 if found is not None:
+                    self.expired = not found.placement
                     return found if found.placement else None
         return None
 
-    async def stored(self) -> bytes:
+    async def stored(self) -> StoredTail:
         """Return the last output in the store."""
         at = self.place
         tail = await self.served.read(self.cell, lambda cell: cell.tail(at.job, at.source, at.task, self.stream))
-        return tail or b""
+        return StoredTail.unpack(tail)
 
 
 async def _which(
@@ -78,6 +85,20 @@ async def _which(
     generation: Annotated[int | None, Query(ge=1, le=MOST_NUMBER, description="By default the newest")] = None,
 ) -> dict[str, Any]:
     return {"task": task, "index": index, "group": group, "generation": generation}
+
+
+def found_output(cell: "JobStore", job: str, which: Mapping[str, Any]) -> OutputPlace:
+    """Find the output of a task, which is named as in `TaskLog.of`. Raises Refused."""
+    record = find_job(cell, job)
+    named = (which["task"], which["group"], which["generation"], which["index"])
+    return find_output(cell, record, *task_of(record, *named))
+
+
+def kept_output(cell: "JobStore", job: str, which: Mapping[str, Any], stream: str, lines: int | None) -> dict[str, Any]:
+    """Return the output of a task from files of this computer or the store; no agent is asked. Raises Refused."""
+    record = find_job(cell, job)
+    named = (which["task"], which["group"], which["generation"], which["index"])
+    return TaskLog(cell, record, *task_of(record, *named), stream, silent=None).as_json(lines)
 
 
 class _How(NamedTuple):
@@ -109,7 +130,7 @@ async def _how(
 @router.get("/{job}/logs", responses={200: {"content": {"application/json": {}, "text/event-stream": {}}}})
 async def show_output(
     request: Request,
-    visitor: Reader,
+    _: Reader,
     served: Served,
     cell: CellName,
     job: JobName,
@@ -119,19 +140,23 @@ async def show_output(
     """Show the output of a task (omega job logs), at most its last 64 KiB when it ran on another computer."""
 
     async def find() -> TaskOutput:
-        place = await served.read(cell, lambda opened: find_output(opened, job, **which))
+        place = await served.read(cell, lambda opened: found_output(opened, job, which))
         return TaskOutput(served, cell, place, how.stream)
 
     if how.follow:
         output = await find()  # Refused, before the stream begins
         return EventStream(_follow(find, output, how.after, how.lines), request)
-    document = await served.call(cell, visitor.user, Client.logs, job, stream=how.stream, tail=how.lines, **which)
+    document = await served.read(cell, lambda opened: kept_output(opened, job, which, how.stream, how.lines))
     if document["source"] == "store":
-        part = await (await find()).part(-MOST_OUTPUT)
+        output = await find()
+        part = await output.part(-MOST_OUTPUT)
         if part is not None:
             data = part.data if how.lines is None else last_lines(part.data, how.lines)
             text = data.decode(errors="replace")
             document |= {"source": "agent", "cut_bytes": part.start, "text": text}
+            document["missing"] = missing(part.start, None, MOST_OUTPUT)
+        elif output.expired:
+            document["missing"] = missing(document["cut_bytes"], EXPIRED, TAIL_BYTES)
     return answer(request, document)
 
 
@@ -157,13 +182,16 @@ class _Shown:
         self.placement, self.at = part.placement, part.start + len(part.data)
         return pieces + self._output(data, f"{self.placement}.{self.at}")
 
-    def take_stored(self, tail: bytes, lines: int | None) -> bytes:
+    def take_stored(self, stored: StoredTail, lines: int | None) -> bytes:
         """Return the events of the last output in the store; it begins anew when it does not follow what was sent."""
         pieces = self._from("store", "the last output in the store; no agent has answered")
+        start, tail = stored
         known = next((n for n in range(len(tail), 0, -1) if self.end.endswith(tail[:n])), 0)
         self.placement = self.at = 0
         if not known and tail:
             pieces += self._reset()
+            if start:
+                pieces += event({"bytes": start, "detail": missing(start, None, TAIL_BYTES)}, name="gap")
             tail = tail if lines is None else last_lines(tail, lines)
         return pieces + self._output(tail[known:], "0.0")
 

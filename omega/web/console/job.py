@@ -19,6 +19,7 @@ from omega.queries.shortfalls import remedy_text
 from omega.queries.task_results import STATES
 from omega.schedulers.constraints.reasons import MEANING
 from omega.web.access.visitors import Reader, Submitter
+from omega.web.api.logs import kept_output
 from omega.web.api.parameters import JobName
 from omega.web.console import job_view
 from omega.web.console.events import number
@@ -217,11 +218,11 @@ async def logs_page(request: Request, cell: str, job: JobName, visitor: Reader, 
     asked = request.query_params.get
     task, group, generation = asked("task", ""), asked("group", ""), asked("generation", "")
     chosen = "stderr" if asked("stream") == "stderr" else "stdout"
-    options: dict[str, Any] = {"group": group or None, "stream": chosen, "generation": number(generation) or None}
+    which = {"task": number(task), "index": None, "group": group or None, "generation": number(generation) or None}
     status = await served.call(cell, visitor.user, Client.status, job, brief=True)
     output, error = None, ""
     try:
-        output = await served.call(cell, visitor.user, Client.logs, job, number(task), tail=TAIL, **options)
+        output = await served.read(cell, lambda opened: kept_output(opened, job, which, chosen, TAIL))
     except OmegaError as refusal:
         error = str(refusal)
     values = {

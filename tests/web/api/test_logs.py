@@ -14,7 +14,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_output import MOST_OUTPUT
+from omega.cellstate.task_output import MOST_OUTPUT, StoredTail
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent.output_answers import answer_requests
 from omega.live.agent.places import AgentPlaces, PlacementKey
@@ -103,13 +103,22 @@ def test_output_on_another_computer_comes_from_its_agent(stand: Stand, web: http
     stand.say(b"x" * MOST_OUTPUT)
     found = web.get("/v1/jobs/talk/logs").json()
     assert (len(found["text"]), found["cut_bytes"]) == (MOST_OUTPUT, 11)
+    assert found["missing"] == "cut at 64 KiB: 11 bytes before it"
 
 
 def test_an_agent_that_does_not_answer_leaves_the_stored_output(stand: Stand, web: httpx.Client) -> None:
     stand.stop_listening()
-    stand.cell.keep_tails({("talk", 0, 0, "stdout"): b"the end\n"})
+    stand.cell.keep_tails({("talk", 0, 0, "stdout"): StoredTail(664_798, b"the end\n").pack()})
     found = web.get("/v1/jobs/talk/logs").json()
-    assert (found["source"], found["text"]) == ("store", "the end\n")
+    assert (found["source"], found["text"], found["cut_bytes"]) == ("store", "the end\n", 664_798)
+    assert found["missing"] == "agent away; cut at 4 KiB: 664,798 bytes before it"
+
+
+def test_output_that_its_agent_no_longer_has_is_expired(stand: Stand, web: httpx.Client) -> None:
+    stand.end()
+    (stand.places.tasks / f"talk.0.0.{stand.placement}").rmdir()
+    found = web.get("/v1/jobs/talk/logs").json()
+    assert (found["text"], found["missing"]) == ("", "expired")
 
 
 def test_followed_output_comes_as_it_is_written_and_ends_with_the_job(stand: Stand, web: httpx.Client) -> None:
