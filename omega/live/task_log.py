@@ -1,6 +1,7 @@
 """Output of tasks: from files on this computer, from the agents that have them, or from the store."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,13 @@ class TaskLog:
         names = TaskNames.of(self.job)
         index = f" ({names.name(self.group, str(self.task))})" if names.is_array(self.group) else ""
         return f"task {self.task}{index} of {self.job.name}{group}{generation}"
+
+    @property
+    def file_name(self) -> str:
+        """A name for a file with the output: ``fetch.12.stdout``, by the group's name and the index of the task."""
+        group, index = group_names(self.job)[self.group], TaskNames.of(self.job).indices(self.group, str(self.task))
+        safe = group if re.fullmatch(r"[\w-][\w.-]*", group) else str(self.group)
+        return f"{safe}.{index}.{self.stream}"
 
     @property
     def missing(self) -> str | None:
@@ -183,6 +191,18 @@ class TaskLog:
         known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)
         self._last = last
         return last[known:]
+
+
+def all_logs(
+    cell: "JobStore", job: "Job", streams: Sequence[str], group: str | None = None, generation: int | None = None
+) -> Iterator[TaskLog]:
+    """Yield the output of each task of a job, of each of its groups unless one is named; an agent is missed once."""
+    groups = named_groups(job) if group is None and generation is None else [task_of(job, 0, group, generation)[0]]
+    silent = set[int]()
+    for number in groups:
+        for task in range(job.groups[number].indices):
+            for stream in streams:
+                yield TaskLog(cell, job, number, task, stream, silent=silent)
 
 
 def task_of(

@@ -118,6 +118,24 @@ def test_all_output_is_read_on_another_computer(
     assert (printed.stdout == PRINTED, printed.stderr) == (True, "from its agent\n")
 
 
+def test_the_output_of_every_task_is_collected(
+    omega: Omega, at_home: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {"name": "a", "array": "3,5", "resources": {"cpu": "1m"}}
+    task["command"] = ["sh", "-c", "echo $OMEGA_ARRAY_INDEX; test $OMEGA_TASK = 0 || echo wrong >&2"]
+    omega.run("job", "submit", "-", "--follow", given=json.dumps({"name": "many", "tasks": [task]}))
+    assert omega.text("job", "logs", "many", "--all") == "3\n5\n"
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
+    found = omega.json("job", "logs", "many", "--all")["logs"]
+    assert [(each["indices"], each["source"], each["text"]) for each in found] == [
+        ("3", "agent", "3\n"), ("5", "agent", "5\n")
+    ]  # fmt: skip
+    assert omega.text("job", "logs", "many", "--all", "--to", str(tmp_path / "to")) == f"3 files in {tmp_path}/to\n"
+    written = {path.name: path.read_text() for path in (tmp_path / "to").iterdir()}
+    assert written == {"a.3.stdout": "3\n", "a.5.stdout": "5\n", "a.5.stderr": "wrong\n"}
+    assert "--all takes" in omega.run("job", "logs", "many", "--to", "x", code=2).stderr
+
+
 def test_what_is_missing_is_said_with_its_reason(
     omega: Omega, cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
