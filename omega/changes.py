@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import NotOwner, Overtaken, Refused
 from omega.cellstate.model import JobState
-from omega.queries.job_state import ended, group_names, state
+from omega.queries.job_state import ended, group_names, own_groups, state
 from omega.users import user_of
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str
 
 
 def change_json(before: "Job", after: "Job") -> dict[str, Any]:
-    """Return a change of a job as plain values."""
+    """Return a change of a job as plain values; ``totals`` are by group of its file."""
+    from omega.schedulers.rolling import count_of, targets
+
     return {
         "id": before.id,
         "name": before.name,
@@ -148,7 +150,7 @@ def change_json(before: "Job", after: "Job") -> dict[str, Any]:
         "state": state(after),
         "held": after.held,
         "after": [wait._asdict() for wait in after.after],
-        "totals": [group.total for group in after.groups],
+        "totals": [count_of(after, target) for target in targets(before)],
         "modify_index": after.modified,
     }
 
@@ -160,7 +162,7 @@ def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
         "name": before.name,
         "before": state(before),
         "state": state(after),
-        "unplaced": before.unplaced,
+        "unplaced": sum(group.unplaced for group in own_groups(before)),
         "ended": ended,
         "modify_index": after.modified,
     }
@@ -169,7 +171,11 @@ def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
 def resize(
     cell: "JobStore", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
 ) -> "Job":
-    """Change the number of tasks of a task group. Refused while an update of the job is in progress."""
+    """Change the number of tasks of a group; those that finished in replaced groups count. Refused in an update."""
+    from omega.updating import resize as resized
+
     if cell.update_state(job.id) == "rolling":
         raise Refused(f"job {job.name}: an update of it is in progress; wait, or update it with another count")
-    return cell.resize(job.id, {group_of(job, group): count}, now_ms, by, check)
+    totals, spec = resized(job, group_of(job, group), count)
+    after = cell.resize(job.id, totals, now_ms, by, job.modified if check is None and spec else check, spec=spec)
+    return replace(after, spec=job.spec if spec is None else spec)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from omega.cellstate.errors import NotFound
 from omega.cellstate.model import Job, JobSpec, TaskGroup
-from omega.schedulers.rolling import counted, going, targets
+from omega.schedulers.rolling import targets
+from omega.schedulers.speculation import FIELD, with_copies
 
 KEPT = 6
 """Number of versions before the present one that a job keeps."""
@@ -26,6 +27,7 @@ class Version(NamedTuple):
     fields: Mapping[str, Any]
     """The job's fields for schedulers and executors (`JobSpec.spec`)."""
     groups: Sequence[TaskGroup]
+    """The groups of the job's file: without those for copies of slow tasks, which follow from its fields."""
 
     def stored(self) -> list[Any]:
         """Return it as the spec of a later version stores it."""
@@ -38,6 +40,7 @@ class Version(NamedTuple):
     def spec(self, job: Job) -> JobSpec:
         """Return it as a job file of `job` would be read."""
         groups, least = tuple(self.groups), job.gang_min
+        groups = groups if self.fields.get(FIELD) is None else with_copies(groups)
         return JobSpec(
             job.id, job.name, job.kind, groups, job.precedence, job.gang, dict(self.fields), gang_min=least
         )  # fmt: skip
@@ -57,12 +60,8 @@ def present(job: Job) -> Version:
     groups = []
     for target in targets(job):
         its = job.groups[target.group]
-        older = [job.groups[number] for number in target.older]
-        done = target.finished + sum(counted(job, group) for group in older)
-        # A person may have resized the group; while old tasks are left, only the target has the number.
-        count = target.count if any(map(going, older)) else its.total + done
         groups.append(
-            TaskGroup(its.need, count, its.duration_ms, specs[target.group], its.optional, its.budget, its.once)
+            TaskGroup(its.need, target.count, its.duration_ms, specs[target.group], its.optional, its.budget, its.once)
         )
     return Version(number, at_ms, by, fields, tuple(groups))
 

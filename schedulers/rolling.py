@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.digest.failures import failed_tasks
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import Overtaken, Refused
 from omega.cellstate.model import GroupStatus, Job, JobState, bucket_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ PROGRESS_DEADLINE_MS = 600_000
 """Default time without progress after which an update stops."""
 LOOK_MS = 200
 """Minimum time between two checks of an update."""
+STARTED_WITH = "job"
+"""The field of a replaced group's spec with the fields of the job that its tasks were started with."""
 MOST_REASONS = 3
 """Reasons of failed tasks that are named when an update stops."""
 RARER = 4
@@ -31,7 +33,10 @@ RARER = 4
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Tasks of one name: their group and number, and the older groups that they replace."""
+    """Tasks of one name: their group and number, and the older groups that they replace.
+
+    A target is a group of the job's file: groups for copies of slow tasks are none, they follow their tasks' group.
+    """
 
     group: int
     count: int
@@ -39,8 +44,6 @@ class Target:
     _: KW_ONLY
     finished: int = 0
     """Tasks that finished in groups replaced completely by earlier updates; they do not run again."""
-    resized: int = 0
-    """The modify index of a resize that this target reverts; it makes the job's spec differ from the one before."""
     restarted: bool = False
     """Whether all its tasks are new although they replace none: those of a service that had ended."""
 
@@ -51,7 +54,7 @@ class Target:
 
     def row(self) -> list[Any]:
         """Return it as the job's spec stores it."""
-        row = [self.group, self.count, list(self.older), self.finished, self.resized]
+        row = [self.group, self.count, list(self.older), self.finished]
         return [*row, True] if self.restarted else row
 
 
@@ -94,16 +97,23 @@ def targets(job: Job) -> list[Target]:
     """Return the goal of a job's groups; without an update, their present state."""
     said = job.spec.get("targets")
     if said is None:
-        return [Target(i, group.total) for i, group in enumerate(job.groups)]
+        return [Target(i, group.total) for i, group in enumerate(job.groups) if not group.copies]
     return [
-        Target(number, count, tuple(older), finished=finished, resized=resized, restarted=bool(restarted))
-        for number, count, older, finished, resized, *restarted in said
+        Target(number, count, tuple(older), finished=finished, restarted=bool(restarted))
+        for number, count, older, finished, *restarted in said
     ]
 
 
 def named_groups(job: Job) -> list[int]:
     """Return the groups that commands name: those of the present version, without groups for copies of slow tasks."""
-    return [target.group for target in targets(job) if not job.groups[target.group].copies]
+    return [target.group for target in targets(job)]
+
+
+def started_with(job: Job, group: int) -> Mapping[str, Any]:
+    """Return the fields of a job that tasks of a group are started with; a replaced group keeps its own."""
+    groups = job.spec.get("groups") or ()
+    said = groups[group].get(STARTED_WITH) if group < len(groups) else None
+    return job.spec if said is None else said
 
 
 def going(group: GroupStatus) -> int:
@@ -114,6 +124,35 @@ def going(group: GroupStatus) -> int:
 def counted(job: Job, group: GroupStatus) -> int:
     """Return the finished tasks of a group that count as done: none of a service, which must stay up."""
     return 0 if job.kind == "service" else group.finished
+
+
+def elsewhere(job: Job, target: Target) -> int:
+    """Return the tasks of a target that count beside those of its group: finished ones, and those of older groups."""
+    older = (job.groups[number] for number in target.older)
+    return target.finished + sum(counted(job, group) + going(group) for group in older)
+
+
+def count_of(job: Job, target: Target) -> int:
+    """Return how many tasks of a target there are now, with those of older groups that are left or count as done."""
+    return job.groups[target.group].total + elsewhere(job, target)
+
+
+def resized(job: Job, target: Target, count: int) -> dict[int, int]:
+    """Return the totals of groups that make a target one of `count` tasks; the newest tasks go first.
+
+    Finished tasks of older groups count, and so do their tasks that a stopped update left.
+    """
+    new = job.groups[target.group]
+    left = count - elsewhere(job, target)
+    totals = {target.group: max(left, new.finished + new.failed + new.stopped)}
+    short = totals[target.group] - left
+    for number in reversed(target.older):
+        group = job.groups[number]
+        gone = min(short, going(group))
+        short -= gone
+        if gone:
+            totals[number] = group.total - gone
+    return totals if not short else totals | {target.group: max(0, totals[target.group] - short)}  # the store refuses
 
 
 class Move(NamedTuple):
@@ -150,6 +189,12 @@ def outcome(job: Job) -> str:
         return "stopped"
     last = move(job, {})
     return last.stalled or ("" if last.done else "the job ended before its new tasks proved themselves")
+
+
+def _far(job: Job, healthy: Mapping[int, int]) -> int:
+    """Return how far an update came: healthy and finished tasks, minus the older ones that are left."""
+    older = sum(going(job.groups[number]) for target in targets(job) for number in target.older)
+    return sum(healthy.values()) + sum(_finished(job, target) for target in targets(job)) - older
 
 
 def _with_reasons(cell: "SchedulerStore", job: Job, why: str) -> str:
@@ -211,8 +256,8 @@ class Rollouts:
     by: str
     _since: dict[tuple[int, int], int] = field(default_factory=dict)
     """Time (ms) since which each placement of a new group was seen running (task -1), or one of its tasks ready."""
-    _progress: dict[str, tuple[object, int]] = field(default_factory=dict)
-    """Progress of each update, and the time (ms) since which it is unchanged."""
+    _progress: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Each update: its job's modify index, the farthest that it came (`_far`), and since when (ms)."""
 
     def step(self, cell: "SchedulerStore", owned: str, now_ms: int) -> int | None:
         """Execute the next step of every rolling update; drop records of deleted jobs.
@@ -244,7 +289,7 @@ class Rollouts:
         """Return milliseconds until the next check: soon after progress, and when a task becomes healthy."""
         proven = Policy.of(job.spec).healthy_after_ms
         left = [self._since[each] + proven - now_ms for each in watched if each in self._since]
-        rarer = (now_ms - self._progress.get(job.id, (None, now_ms))[1]) // RARER
+        rarer = (now_ms - self._progress.get(job.id, (0, 0, now_ms))[2]) // RARER
         return max(LOOK_MS, min([rarer, *(each for each in left if each > 0)]))
 
     def _advance(self, cell: "SchedulerStore", job: Job, now_ms: int) -> set[tuple[int, int]]:
@@ -271,16 +316,17 @@ class Rollouts:
         up = {each for each in seen if self._since[each] <= now_ms - policy.healthy_after_ms}
         healthy = {number: self._tasks(cell, runs, up) for number, runs in watched.items()}
         wanted = move(job, healthy)
+        if not wanted.done and not wanted.stalled:
+            wanted = wanted._replace(stalled=self._stuck(job, healthy, now_ms))
         try:
-            if wanted.totals:
-                self._progress[job.id] = None, now_ms
+            if wanted.done or wanted.stalled:
+                cell.settle(job.id, _with_reasons(cell, job, wanted.stalled), now_ms, self.by)
+            elif wanted.totals:
                 self._take(cell, job, wanted.totals, now_ms)
-            elif wanted.done:
-                cell.settle(job.id, "", now_ms, self.by)
-            elif stalled := wanted.stalled or self._stuck(job, healthy, now_ms):
-                cell.settle(job.id, _with_reasons(cell, job, stalled), now_ms, self.by)
-        except Refused:
+        except Overtaken:
             pass  # the job was modified concurrently; it is checked again
+        except Refused as refused:
+            self._stop_refused(cell, job.id, str(refused), now_ms)
         return seen
 
     def _take(self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
@@ -290,13 +336,21 @@ class Rollouts:
         placed = {number: job.groups[number].placed for number in groups}
         cell.resize(job.id, {n: seen[n] for n in groups} | dict(totals), now_ms, self.by, job.modified, seen, placed)
 
+    def _stop_refused(self, cell: "SchedulerStore", job_id: str, why: str, now_ms: int) -> None:
+        """Stop an update whose next step the store refuses; one of a job that ended meanwhile is settled by `step`."""
+        job = cell.job(job_id)
+        if job is not None and job.state <= JobState.HELD:
+            cell.settle(job_id, f"the store refuses its next step: {why}", now_ms, self.by)
+
     def _stuck(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> str:
-        """Return why an update made no progress for too long; "" while there is time. A held job has time."""
-        done = [group.finished for group in job.groups]
-        policy, far = Policy.of(job.spec), (job.modified, sorted(healthy.items()), done)
-        known, since = self._progress.get(job.id, (None, 0))
-        if known != far or job.state is JobState.HELD:
-            self._progress[job.id] = far, now_ms
+        """Return why an update made no progress for too long; "" while there is time. A held job has time.
+
+        New totals alone are no progress, nor is a task that becomes healthy a second time: each update ends.
+        """
+        policy, far = Policy.of(job.spec), _far(job, healthy)
+        modified, farthest, since = self._progress.get(job.id, (-1, 0, 0))
+        if modified != job.modified or far > farthest or job.state is JobState.HELD:
+            self._progress[job.id] = job.modified, far, now_ms
             return ""
         if now_ms - since <= policy.progress_deadline_ms + policy.proven_ms:
             return ""

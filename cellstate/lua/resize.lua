@@ -3,10 +3,10 @@
 -- new one: a gang that fitted nowhere may fit now.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
--- ARGV   dims tag at by job check step most stops | groups
+-- ARGV   dims tag at by job check step most stops spec | groups
 -- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
--- any. most: tasks of a gang without a minimum; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
+-- any. spec: what only schedulers and executors read, with the counts that an update aims at; empty: it stays. most: tasks of a gang without a minimum; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
 -- and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
 --        not there), {"large", record} (more tasks, or indices given out, than are counted exactly; or a person's
@@ -33,6 +33,8 @@ for i = fixed_args + 1, #ARGV do
   grows = grows or asked[g] > g[TOTAL]
   changed = changed or (seen ~= '-' and tonumber(seen) ~= g[TOTAL]) or (placed ~= '-' and tonumber(placed) ~= g[PLACED])
 end
+local same = not differs
+differs = differs or spec ~= '' and redis.call('HGET', specs_key, job) ~= spec
 if not differs then return { 'ok', write_job(j) } end
 if changed or overtaken(j, check) then return { 'moved', write_job(j) } end
 --@const MOST_TASKS 100000000000000, MOST_TOGETHER 5000000000000000
@@ -129,7 +131,7 @@ for i, g in ipairs(j.groups) do
   elseif asked[g] and asked[g] < total then
     waiting, stopped = shrink(g, total - asked[g])
   end
-  if waiting ~= 0 or stopped ~= 0 then
+  if waiting ~= 0 or stopped ~= 0 or same and asked[g] then
     fact(format('resize %s %d %d %d %d', job, i - 1, g[TOTAL], 0 - waiting, stopped))
   end
 end
@@ -137,4 +139,5 @@ if #touched > 0 then meta.transactions = meta.transactions + 1 end
 lack = end_waits()
 if lack then return lack end
 publish(at, by, not grows)
+if spec ~= '' then redis.call('HSET', specs_key, job, spec) end
 return { 'ok', write_job(j) }

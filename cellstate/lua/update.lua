@@ -2,7 +2,7 @@
 -- moves tasks from the old groups to the new ones (resize.lua), a few at a time. The number of a group names the same
 -- tasks permanently, so old groups stay in the record.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters updates | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters updates copied | pending:* wake:*
 -- ARGV   dims tag at by job check most commands whose spec | groups
 -- spec: what only schedulers and executors read, of all groups. A group is the record of one without tasks
 -- (cellstate/schema.py); most: groups a job may have; commands: 1 when tasks of the job then run commands, else 0; whose:
@@ -10,7 +10,7 @@
 -- the caller read, "-" for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
 --        {"lane", record}, or {"keys", name…}
--- Types  updates: hash; others as in commit.lua
+-- Types  updates, copied: hash; others as in commit.lua
 -- Rules  a job that has this spec already is left as it is (semantics 14)
 
 --@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
@@ -29,7 +29,11 @@ local lack = lacking()
 if lack then return lack end
 
 redis.call('HSET', specs_key, job, spec)
-for i = fixed_args + 1, #ARGV do j.groups[#j.groups + 1] = group_of(group_format(7), ARGV[i], 1) end
+for i = fixed_args + 1, #ARGV do
+  local g = group_of(group_format(7), ARGV[i], 1)
+  j.groups[#j.groups + 1] = g
+  if g[OPTIONAL] == COPIES then redis.call('HSET', copied_key, job, j.kind) end
+end
 redis.call('HSET', updates_key, job, 'rolling')
 j.commands = commands == '1'
 modify(j)

@@ -233,16 +233,18 @@ def gate(ledger: Ledger, job_id: str, reason: str, at_ms: int, by: str) -> Job:
 
 
 class Known(NamedTuple):
-    """What the caller of a resize read: the modify index, totals and placed tasks by group."""
+    """What the caller of a resize read: the modify index, totals and placed tasks by group; the spec to be stored."""
 
     check: int | None
     totals: Mapping[int, int]
     placed: Mapping[int, int]
+    spec: Mapping[str, Any] | None = None
 
 
-def resize(
+def resize(  # noqa: PLR0913, PLR0917 - the port's
     ledger: Ledger, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
     seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
+    spec: Mapping[str, Any] | None = None,
 ) -> Job:  # fmt: skip
     """Set the totals of task groups by position, 0 or more (semantics 4); returns the job afterwards.
 
@@ -252,9 +254,9 @@ def resize(
     if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
         raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
     ledger.unfold()
-    j, known, step = live(ledger, job_id), Known(check, seen or {}, placed or {}), seen is not None
+    j, known, step = live(ledger, job_id), Known(check, seen or {}, placed or {}, spec), seen is not None
     while resize_once(ledger, j, totals, at_ms, by, known, step=step):
-        known = Known(None, {}, {})
+        known = Known(None, {}, {}, spec)
     return job_of(ledger, j, spec=False)
 
 
@@ -266,7 +268,9 @@ def resize_once(
     if any(number >= len(j.groups) or j.groups[number].copies for number in totals):
         raise refused(ledger, j, "group")
     asked = {j.groups[number]: total for number, total in totals.items()}
-    if all(g.total == total for g, total in asked.items()):
+    spec = j.spec if known.spec is None else as_stored(dict(known.spec))
+    same = all(g.total == total for g, total in asked.items())
+    if same and spec == j.spec:
         return False
     groups = {number: j.groups[number] for number in totals}
     seen, placed = known.totals, known.placed
@@ -286,6 +290,7 @@ def resize_once(
         raise refused(ledger, j, "many")
     ledger.open()
     (ledger.touch_job if step else partial(modify, ledger))(j)
+    j.spec = spec
     left = most = MOST_STOPS
     for g in j.groups:
         change, stopped = asked.get(g, g.total) - g.total, 0
@@ -294,7 +299,7 @@ def resize_once(
         elif change < 0:
             change, stopped = shrink(ledger, j, g, -change, left)
             left -= stopped
-        if change or stopped:
+        if change or stopped or (same and g in asked):
             ledger.fact("resize", j.id, g.number, g.total, change, stopped)
     ledger.transactions += left < most
     publish(ledger, at_ms, by)

@@ -35,6 +35,8 @@ def update(
         ledger.open()
         j.spec, j.commands = spec, runs_commands(spec)
         j.groups += [GroupRow(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
+        if any(group.copies for group in groups):
+            ledger.copied[job_id] = j.kind.name
         ledger.rolling[job_id] = "rolling"
         modify(ledger, j)
         ledger.fact("update", job_id)

@@ -1,7 +1,7 @@
 """Operations that several callers have."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from omega.cellstate.digest.hours import Owner
 from omega.cellstate.digest.values import DigestStep, Undigested
@@ -77,6 +77,7 @@ class ChangeTotals(Protocol):
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
+        spec: Mapping[str, Any] | None = None,
     ) -> Job:  # fmt: skip
         """Set the totals of task groups by position, 0 or more (semantics 4); returns the job afterwards.
 
@@ -91,7 +92,7 @@ class ChangeTotals(Protocol):
 
         Programs pass `seen`, the totals by group that they decided on: Overtaken when one of them changed. The job's
         modify index, which marks changes by people, then stays. With `placed`, the placed tasks by group that they
-        decided on, it is Overtaken when these changed as well.
+        decided on, it is Overtaken when these changed as well. `spec` replaces the job's in the same call.
         """
 
 

@@ -97,11 +97,13 @@ class RedisJobs(RedisPages):
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
+        spec: Mapping[str, Any] | None = None,
     ) -> Job:  # fmt: skip
         # As many calls as it takes to stop running tasks MOST_STOPS at a time.
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
-        more = {"step": int(seen is not None), "most": MOST_CLAIMS, "stops": MOST_STOPS}
+        more: dict[str, object] = {"step": int(seen is not None), "most": MOST_CLAIMS, "stops": MOST_STOPS}
+        more["spec"] = b"" if spec is None else records.pack(dict(spec))
         while True:
             groups = [
                 f"{number} {total} {(seen or {}).get(number, '-')} {(placed or {}).get(number, '-')}"

@@ -70,13 +70,14 @@ class DryRuns:
     @staticmethod
     def _planned(cell: "JobStore", job: str, group: str | None, count: int | None) -> Document:
         from omega.queries.plans import plan_more
+        from omega.schedulers.rolling import count_of, targets
 
         record = find_job(cell, job)
         if count is None:
             more, before = {at: each.unplaced for at, each in enumerate(record.groups)}, None
         else:
             at = changes.group_of(record, group)
-            before = record.groups[at].total
+            before = next(count_of(record, target) for target in targets(record) if target.group == at)
             more = {at: max(0, count - before)}
         about = {"cell": cell.name, "id": record.id, "name": record.name, "modify_index": record.modified}
         return about | {"before": before, "after": count, "plan": plan_more(cell, record, more)}
@@ -95,7 +96,8 @@ def _update(cell: "JobStore", spec: "JobSpec") -> Document:
         wanted = job_update(job, spec, again=again)
         replaced = wanted.replaced
         fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}
-    after = Version(number_of(job) + 1, 0, "", fields, spec.groups)
+    groups = [group for group in spec.groups if not group.copies]
+    after = Version(number_of(job) + 1, 0, "", fields, groups)
     changed = [each._asdict() for each in differences(present(job), after, cell.dimensions.names)]
     about = {"cell": cell.name, "id": job.id, "name": job.name, "modify_index": job.modified}
     return about | {"replaces": replaced, "restarts": restarts, "changes": changed}

@@ -32,7 +32,7 @@ def document(job: "Job", version: "Version", dimensions: "Dimensions") -> dict[s
     Fields that no job file has are left out. A MapReduce job has the files that its patterns named.
     """
     fields = version.fields
-    groups = version.groups[:: 2 if SPECULATION in fields else 1]  # behind each group is one for copies
+    groups = version.groups
     found: dict[str, Any] = {"name": job.name, "kind": job.kind}
     found |= {"precedence": job.precedence} if job.precedence else {}
     found |= {"gang": _gang(job)} if job.gang is not Gang.NO else {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.model import JobState
 from omega.queries.delays import delay_json
 from omega.queries.failures import Failures
-from omega.queries.job_state import group_names, held_for, state
+from omega.queries.job_state import group_names, held_for, own_groups, state
 from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import PoolsRead, job_share, standing
@@ -174,7 +174,7 @@ def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
 
 
 def _head(cell: "Queries", job: "Job") -> dict[str, Any]:
-    own = [group for group in job.groups if not group.copies]
+    own = own_groups(job)
     return {
         "cell": cell.name,
         "id": job.id,

@@ -67,7 +67,8 @@ def own_groups(job: Job) -> list[GroupStatus]:
     if said is None:
         return [group for group in job.groups if not group.copies] if len(job.groups) > 1 else job.groups
     current = {row[0] for row in said}
-    return [group if i in current else _replaced(group, job.kind) for i, group in enumerate(job.groups)]
+    own = ((i, group) for i, group in enumerate(job.groups) if not group.copies)
+    return [group if i in current else _replaced(group, job.kind) for i, group in own]
 
 
 def _replaced(group: GroupStatus, kind: str) -> GroupStatus:
@@ -80,9 +81,10 @@ def generations(job: Job) -> list[int]:
     """Return the generation of each task group: 1 for the first of its name, one more for each that replaced it."""
     seen = Counter[str]()
     found = []
-    alone = len(job.spec.get("targets") or job.groups) == 1  # without a name, the groups of an only one
-    for name in ["" for _ in job.groups] if alone else group_names(job):
-        seen[name] += 1
+    targets = job.spec.get("targets") or [group for group in job.groups if not group.copies]
+    alone = len(targets) == 1  # without a name, the groups of an only one
+    for name, group in zip(["" for _ in job.groups] if alone else group_names(job), job.groups, strict=True):
+        seen[name] += not (alone and group.copies)  # copies are of the generation of their tasks
         found.append(seen[name])
     return found
 

@@ -14,7 +14,7 @@ from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from omega.queries.room import Room
 from omega.queries.task_names import TaskNames
-from omega.schedulers.rolling import going, targets
+from omega.schedulers.rolling import STARTED_WITH, going, targets
 from omega.versions import UPDATING, number_of
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ class JobStatus:
 def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
     current = {target.group for target in targets(job)}
+    current |= {number for number, group in enumerate(job.groups) if group.copies and number - 1 in current}
     return [
         {
             "name": name,
@@ -148,7 +149,7 @@ def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
             "indices": group.indices,
             "superseded": i not in current,
             "generation": generations(job)[i],
-            "spec": {key: value for key, value in its.items() if key != "name"},
+            "spec": {key: value for key, value in its.items() if key not in ("name", STARTED_WITH)},
         }
         for i, (name, group, its) in enumerate(zip(group_names(job), job.groups, said, strict=True))
     ]

@@ -1,7 +1,7 @@
 """Copies of slow tasks (semantics 41): a scheduler requests them for slow tasks of the jobs that it placed."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
@@ -16,12 +16,9 @@ from omega.cellstate.digest.results import (
     unpack_results,
 )
 from omega.cellstate.model import Job, JobState, bucket_of
-from omega.cellstate.override import override
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Budget, Original
-from omega.schedulers.instruments import Instrument
 from omega.schedulers.speculation import Running, Speculation, cell_budget
-from omega.schedulers.work import Work
 
 MOST_CHUNKS = 256
 """Chunks of results of a job that one look reads."""
@@ -32,49 +29,27 @@ MOST_COPIES = 3
 
 
 @dataclass(slots=True)
-class Copies(Instrument):
-    """Jobs whose tasks may get copies, with their rules; the loop adds them, the heartbeat looks at them."""
+class Copies:
+    """The jobs of a scheduler's buckets whose tasks may get copies; the heartbeat looks at them."""
 
-    _rules: dict[str, Speculation] = field(default_factory=dict)
+    _rules: dict[str, tuple[int, Speculation | None]] = field(default_factory=dict)
+    """The modify index of each job, and its rules by the specification that it had then; None: no copies."""
     _requested: dict[str, Counter[tuple[int, int]]] = field(default_factory=dict)
     """The number of copies that it requested of runs of a job, by placement and task."""
-    _owned: str = ""
-    """The buckets of jobs that were its own at the last look (`schedulers/sharing.py`)."""
-
-    @override
-    def began_all(self, works: Sequence[Work], now: float) -> None:
-        for job in (work.job for work in works if len(work.job.groups) > 1):
-            rules = Speculation.of(job.spec) if any(group.copies for group in job.groups) else None
-            if rules is not None:
-                self._rules[job.id] = rules
-
-    def _divide(self, cell: SchedulerStore, owned: str, now: float, by: str) -> None:
-        """Take over the jobs of the buckets in `owned`, and leave those of other buckets to their schedulers."""
-        for job_id in list(self._rules):
-            if owned[bucket_of(job_id)] != "1":
-                self._forget(job_id)
-        listed = cell.copied_jobs(by.partition("/")[0])
-        new = [each for each in listed if owned[bucket_of(each)] == "1" and each not in self._rules]
-        for job_id, spec in (cell.specs(new) if new else {}).items():
-            rules = Speculation.of(spec)
-            if rules is None:
-                _leave(cell, job_id, now, by)
-            else:
-                self._rules[job_id] = rules
-        self._owned = owned
 
     def request(self, cell: SchedulerStore, owned: str, machines: int, now: float, by: str) -> int:
         """Request copies of slow tasks; return their number. `owned`: its buckets; `machines`: those of the cell."""
-        if owned != self._owned:
-            self._divide(cell, owned, now, by)
-        known = list(self._rules.items())
-        jobs = cell.jobs_by_id([job_id for job_id, _ in known]) if known else {}
-        asked = 0
-        for job_id, rules in known:
-            job = jobs.get(job_id)
-            if job is None or job.state > JobState.HELD:
-                self._forget(job_id)
+        mine = [each for each in cell.copied_jobs(by.partition("/")[0]) if owned[bucket_of(each)] == "1"]
+        jobs = cell.jobs_by_id(mine) if mine else {}
+        live = {job_id: job for job_id, job in jobs.items() if job.state <= JobState.HELD}
+        for job_id in mine:
+            if job_id not in live:
                 _leave(cell, job_id, now, by)
+        self._learn(cell, live)
+        asked = 0
+        for job_id, job in live.items():
+            _, rules = self._rules[job_id]
+            if rules is None:
                 continue
             requested = self._requested.setdefault(job_id, Counter())
             slow = (each for group in _copied(job) for each in _slow(cell, job, group, rules, now))
@@ -87,9 +62,13 @@ class Copies(Instrument):
                 asked += len(added)
         return asked
 
-    def _forget(self, job_id: str) -> None:
-        self._rules.pop(job_id, None)
-        self._requested.pop(job_id, None)
+    def _learn(self, cell: SchedulerStore, live: Mapping[str, Job]) -> None:
+        """Read the rules of jobs that are new here or that a user changed, and forget other jobs."""
+        self._rules = {job_id: rules for job_id, rules in self._rules.items() if job_id in live}
+        self._requested = {job_id: runs for job_id, runs in self._requested.items() if job_id in live}
+        new = [job_id for job_id, job in live.items() if self._rules.get(job_id, (-1,))[0] != job.modified]
+        for job_id, spec in (cell.specs(new) if new else {}).items():
+            self._rules[job_id] = live[job_id].modified, Speculation.of(spec)
 
 
 def _leave(cell: SchedulerStore, job_id: str, now: float, by: str) -> None:

@@ -100,7 +100,7 @@ class SupervisedScheduler:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
         await_store(self.url, self.member)
         self.figures.since = time.time()
-        self.scheduler.instruments += [self.figures, self.reasons, self._copies, Diary(self.member)]
+        self.scheduler.instruments += [self.figures, self.reasons, Diary(self.member)]
         with self._shown() as self._url:
             anyio.run(self._supervise)
 

@@ -55,9 +55,9 @@ READS = {
     ("schedulers/live_driver.py", "_sync", "sync"): FIRST,
     (
         "schedulers/process/copies.py",
-        "_divide",
+        "request",
         "copied_jobs",
-    ): "the index of these jobs, once per division of the jobs",
+    ): "the index of these jobs, once per heartbeat, as their records",
     ("schedulers/process/epochs.py", "publish", "demands"): POOLS,
     ("schedulers/resizing.py", "measure", "jobs"): "growth of MapReduce jobs, once per interval",
 }

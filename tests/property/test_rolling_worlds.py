@@ -5,6 +5,7 @@ finished ones of jobs whose tasks end), immediately before and after each resize
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -18,8 +19,10 @@ from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.changes import resize
 from omega.schedulers.rolling import Rollouts, targets
 from omega.updating import job_update
+from omega.versions import present
 
 EVERY = "1" * 256
 STEP_MS = 1_000
@@ -105,10 +108,10 @@ class World:
         """A person resizes, as the command allows: only while no update is rolling."""
         if self.cell.updates().get("a") == "rolling":
             return
-        (target,) = targets(self.job)
-        group = self.job.groups[target.group]
-        ended = group.finished + group.failed
-        self.cell.resize("a", {target.group: max(ended, self.rng.randint(1, 10))}, self.now, "ada")
+        count = self.rng.randint(1, 10)
+        with suppress(Refused):  # more tasks have ended
+            resize(self.cell, self.job, None, count, self.now, "ada", None)
+            assert present(self.job).groups[0].count == count, "history and revert have the count of the resize"
 
     # The oracle
 
@@ -194,11 +197,12 @@ class Racing(MemoryCell):
         check: int | None = None,
         seen: Mapping[int, int] | None = None,
         placed: Mapping[int, int] | None = None,
+        spec: Mapping[str, Any] | None = None,
     ) -> Job:
         """Resize; a step of an update is raced by one event and checked by the oracle."""
         world = self.world
         if seen is None:
-            return super().resize(job_id, totals, at_ms, by, check)
+            return super().resize(job_id, totals, at_ms, by, check, spec=spec)
         if world.rng.random() < 0.3:
             world.rng.choice((world.end_one, lambda: world.place(0.3)))()
         before, floor = world.serving(), world.count - world.max_down

@@ -13,7 +13,7 @@ from omega.live.agent.runners import run_by
 from omega.live.agent.task_start import DECIDED, MARK
 from omega.live.runners.runner import Runner
 from omega.queries.job_state import generations
-from omega.schedulers.rolling import Policy
+from omega.schedulers.rolling import Policy, started_with
 from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS, restarts
 
 GRACE_MS = 10_000
@@ -64,10 +64,11 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     number = key.group - group.copies  # a copy has the identity of its original
     index = array_index(said, key.task)
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
-    policy = Policy.of(job.spec)
+    its = started_with(job, key.group)
+    policy = Policy.of(its)
     need = dict(zip(site.dimensions.names, group.need, strict=True))
     identity = {
-        **job.spec.get("environment", {}),
+        **its.get("environment", {}),
         "OMEGA_JOB": job.id,
         "OMEGA_JOB_NAME": job.name,
         "OMEGA_GROUP": said.get("name") or str(number),
@@ -105,10 +106,11 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
 
 def _directory(job: Job, group: int, place: Path, site: Site) -> str:
     """Return the directory that a task runs in."""
-    own, origin = str(place / "work"), str(job.spec.get("submitted_in", ""))
+    its = started_with(job, group)
+    own, origin = str(place / "work"), str(its.get("submitted_in", ""))
     if job.groups[group].copies:
         return own
-    return str(job.spec.get("directory") or (origin if site.there(origin) else own))
+    return str(its.get("directory") or (origin if site.there(origin) else own))
 
 
 def _progress(job: Job, place: Path) -> str:

@@ -5,7 +5,7 @@ evicted and stopped ones. It receives work through its mailbox, never from the l
 dropped mailbox it reads its machines completely.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
@@ -28,6 +28,12 @@ MOST_ASKED = 1_000
 """Number of held runs per query."""
 Run = tuple[str, str, str, float]
 """A run that is simulated or held: its machine, job and tasks, and when it ends; for a held one how long it takes."""
+
+
+def _group_of(line: str) -> tuple[str, int]:
+    """Return the job of a line of starts, and the position of its group."""
+    _, job, group, _ = line.split(" ", 3)
+    return job, int(group)
 
 
 @dataclass(slots=True)
@@ -106,13 +112,15 @@ class SimulatedExecutor:
             for known in (self._runs, self._held)
         )
         self._over = {each: limit for each, limit in self._over.items() if each in self._runs or each in self._held}
-        self._learn_limits({run.job for run in runs})
+        self._learn_limits((run.job, run.group) for run in runs)
         starting = _Starting(self.now())
         for run in runs:
             placement = str(run.placement)
             if not run.leaving and run.job in jobs and placement not in self._runs and placement not in self._held:
                 group = jobs[run.job].groups[run.group]
-                seconds = self._limited(placement, run.job, run.group, group.duration_ms / 1000 / self.speed)
+                seconds, limit = self._limited(run.job, run.group, group.duration_ms / 1000 / self.speed)
+                if limit:
+                    self._over[placement] = limit
                 if run.machine in left or any(leaving for _, _, leaving in group.runs):
                     self._held[placement] = str(run.machine), run.job, run.tasks, seconds
                 else:
@@ -146,7 +154,7 @@ class SimulatedExecutor:
     def _hear(self, lines: Sequence[str]) -> None:
         """Process messages, each placement in a few steps: there are thousands in a call."""
         runs, held, starting = self._runs, self._held, _Starting(self.now())
-        self._learn_limits({line.split(" ", 2)[1] for line in lines if line.startswith("+ ")})
+        self._learn_limits(_group_of(line) for line in lines if line.startswith("+ "))
         for line in lines:
             fields = line.split(" ")
             if fields[0] == "-":
@@ -157,36 +165,36 @@ class SimulatedExecutor:
                 self.resume()
                 runs, held, starting = self._runs, self._held, _Starting(self.now())
                 continue
-            job, seconds, hold = fields[1], int(fields[3]) / 1000 / self.speed, fields[4] == "1"
-            first = int(fields[5])
+            job, hold, first = fields[1], fields[4] == "1", int(fields[5])
+            seconds, limit = self._limited(job, int(fields[2]), int(fields[3]) / 1000 / self.speed)
             for i in range(6, len(fields), 2):
                 placement = str(first + (i - 6) // 2)
                 if placement in runs or placement in held:
                     continue  # it was in the mailbox and in the full read
-                seconds = self._limited(placement, job, int(fields[2]), seconds) if self._limits[job] else seconds
+                if limit:
+                    self._over[placement] = limit
                 if hold:
                     held[placement] = fields[i], job, fields[i + 1], seconds
                 else:
                     runs[placement] = fields[i], job, fields[i + 1], starting.add(placement, seconds)
         self._begin(starting)
 
-    def _learn_limits(self, jobs: set[str]) -> None:
-        """Read the time limits of jobs that are new here."""
-        new = sorted(jobs - self._limits.keys())
+    def _learn_limits(self, groups: Iterable[tuple[str, int]]) -> None:
+        """Read the time limits of jobs, given with groups, that are new here or have new groups by an update."""
+        most: dict[str, int] = {}
+        for job, group in groups:
+            most[job] = max(most.get(job, 0), group + 1)
         if len(self._limits) > MOST_LIMITS:
-            self._limits = {job: limits for job, limits in self._limits.items() if job in jobs}
-        if new:
-            specs = self.cell.specs(new)
-            self._limits |= {job: tuple(ms / 1000 for ms in time_limits(spec)) for job, spec in specs.items()}
+            self._limits = {job: limits for job, limits in self._limits.items() if job in most}
+        new = sorted(job for job, groups in most.items() if groups > len(self._limits.get(job, ())))
+        for job, spec in self.cell.specs(new).items() if new else ():
+            limits = [ms / 1000 for ms in time_limits(spec)]
+            self._limits[job] = (*limits, *[0.0] * (most[job] - len(limits)))
 
-    def _limited(self, placement: str, job: str, group: int, seconds: float) -> float:
-        """Return how long a placement runs: its duration, or its time limit, which then ends it as failed."""
-        limits = self._limits[job]
-        limit = limits[group] if group < len(limits) else 0.0
-        if not 0.0 < limit < seconds * self.speed:
-            return seconds
-        self._over[placement] = limit
-        return limit / self.speed
+    def _limited(self, job: str, group: int, seconds: float) -> tuple[float, float]:
+        """Return how long placements of a duration run, and their time limit if that ends them as failed, else 0."""
+        limit = self._limits[job][group]
+        return (limit / self.speed, limit) if 0.0 < limit < seconds * self.speed else (seconds, 0.0)
 
     def _begin(self, starting: "_Starting") -> None:
         for due, placements in starting.batches.items():

@@ -3,6 +3,7 @@
 import pytest
 
 from omega.cellstate.errors import Refused
+from omega.changes import resize
 from omega.updating import job_update
 from omega.versions import KEPT, differences, earlier, find, present
 from tests.unit.schedulers.test_rolling import Site
@@ -36,7 +37,8 @@ def test_a_version_has_the_number_of_tasks_that_a_person_set() -> None:
     site = Site(2, room=4)
     site.cell.resize("a", {0: 3}, 1, "ada")
     update(site, "new", 3)
-    site.cell.resize("a", {1: 4}, 1, "ada")
+    site.until_settled()
+    resize(site.cell, site.job, None, 4, 1, "ada", None)
     update(site, "newest", 2)
     assert [version.groups[0].count for version in earlier(site.job)] == [3, 4]
 

@@ -76,7 +76,6 @@ def test_the_budgets_grow_with_the_job_and_the_cell() -> None:
 
 def test_a_scheduler_places_a_copy_of_a_slow_task_on_another_machine() -> None:
     rig, copies = Rig((100, 100), (100, 100), (100, 100)), Copies()
-    rig.scheduler.instruments.append(copies)
     assert copies.request(rig.other, ALL, 3, rig.clock.seconds, "batch/0") == 0, "a heartbeat before the job comes"
     groups = TaskGroup((100, 100), 2), TaskGroup((100, 100), 0, copies=True)
     rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"factor": 2.0}}))
@@ -106,7 +105,6 @@ def test_a_scheduler_places_a_copy_of_a_slow_task_on_another_machine() -> None:
 
 def test_a_copy_without_room_on_another_machine_waits_and_evicts_nothing() -> None:
     rig, copies = Rig((200, 200)), Copies()
-    rig.scheduler.instruments.append(copies)
     groups = TaskGroup((100, 100), 1), TaskGroup((100, 100), 0, copies=True)
     rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"after": 5.0}}))
     rig.until(lambda: rig.left("a") == 0)

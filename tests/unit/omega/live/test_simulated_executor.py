@@ -178,6 +178,32 @@ def test_those_that_wait_long_do_not_keep_others_from_being_asked_about(monkeypa
     assert len(b._held) == 2
 
 
+def test_each_placement_of_a_message_has_the_time_limit() -> None:
+    yard = Yard()
+    yard.cell.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 100), 2, 60_000, {"time_limit": 2_000}),))], 0, "ada")
+    claims = (Claim(0, 0, 1, seen=0), Claim(1, 0, 1, seen=0))
+    yard.cell.commit(CommitRequest(yard.member, 1, [Transaction("j", claims)], Position(), 0))
+    yard.executors["a"].step(0)
+    yard.clock.seconds += 2.1
+    assert yard.executors["a"].step(0) == 2
+    assert [(group.finished, group.failed) for group in yard.job("j").groups] == [(0, 2)]
+
+
+def test_the_time_limit_of_an_update_ends_its_new_tasks() -> None:
+    yard = Yard()
+    yard.cell.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 100), 1, 60_000),))], 0, "ada")
+    yard.cell.commit(CommitRequest(yard.member, 1, [Transaction("j", (Claim(0, 0, 1, seen=0),))], Position(), 0))
+    yard.executors["a"].step(0)
+    new = TaskGroup((100, 100), 0, 60_000, {"time_limit": 2_000})
+    yard.cell.update("j", [new], {"groups": [{}, {"time_limit": 2_000}]}, 1, "ada")
+    yard.cell.resize("j", {1: 1}, 1, "ada")
+    yard.cell.commit(CommitRequest(yard.member, 2, [Transaction("j", (Claim(1, 1, 1, seen=0),))], Position(), 0))
+    yard.executors["a"].step(0)
+    yard.clock.seconds += 2.1
+    yard.executors["a"].step(0)
+    assert [(group.placed, group.failed) for group in yard.job("j").groups] == [(1, 0), (0, 1)]
+
+
 @pytest.mark.parametrize("speed", [1.0, 20.0])
 def test_a_task_over_its_time_limit_fails_then(speed: float) -> None:
     yard = Yard(speed=speed)
