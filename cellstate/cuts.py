@@ -19,6 +19,9 @@ SPANS = 4
 """Rings of seen versions: each has `RING` of every sixteenth version of the one before."""
 RING = 256
 _SPARSE = 16
+PLACEMENTS_AHEAD = 1_000_000
+"""Increase of the counter of placements after a cut and after a restore: lost placements may still be reported, and no
+other one may get their ids (semantics 1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,6 +231,7 @@ def constants() -> str:
     offsets = [
         f"CHANGING_BYTES {2 + bare(CHANGING)}", f"LEAVING_AT {2 + bare(before)}", f"LINKS_AT {2 + bare(CHANGING[:-1])}",
         f"LANE_AT {2 + bare(CHANGING) + bare(_numbers(FIXED))}",
+        f"SUBMITTED_AT {2 + bare(CHANGING) + bare(FIXED[: [field.name for field in FIXED].index('submitted')])}",
         f"GANG_MIN_AT {2 + bare(CHANGING) + bare(FIXED[: [field.name for field in FIXED].index('gang_min')])}",
         f"COUNTS_AT {bare(GROUP[:1])}", f"WAITING_AT {bare(_numbers(GROUP))}",
     ]  # fmt: skip

@@ -26,7 +26,9 @@ UNPLACING = frozenset({EndKind.LOST, EndKind.RETRIED, EndKind.EVICTED})
 class TaskEnd(NamedTuple):
     """Tasks of a run end; `tasks` are ranges of indices, ``*`` for all of them.
 
-    With its `job`, the end of a task that was declared lost meanwhile still counts (semantics 27).
+    With its `job`, the end of a task that was declared lost meanwhile still counts (semantics 27). `submitted_ms` is
+    the time at which that job was submitted: after a store lost versions, another job may have its id, and another
+    placement its placement id (16). 0 when it is not known.
     """
 
     machine: int
@@ -35,6 +37,7 @@ class TaskEnd(NamedTuple):
     tasks: str = "*"
     reason: str = ""
     job: str = ""
+    submitted_ms: int = 0
 
 
 class FinishedRuns(Sequence[TaskEnd]):

@@ -22,7 +22,7 @@ class OutputRequest:
     """A request named `name` for at most `MOST_OUTPUT` bytes of a stream of a task, from byte `start` on.
 
     A `start` below 0 counts from the end of the stream. `group` is the one that the task was placed in; `placement`
-    is 0 for the newest one.
+    is 0 for the newest one; `submitted_ms` tells the job from an earlier one of its id.
     """
 
     name: str
@@ -33,6 +33,7 @@ class OutputRequest:
     start: int
     _: KW_ONLY
     placement: int = 0
+    submitted_ms: int = 0
 
     def message(self) -> str:
         """Return the message in the mailbox."""
@@ -41,10 +42,12 @@ class OutputRequest:
     @classmethod
     def read(cls, message: str) -> Self:
         """Read a message. Raises ValueError."""
-        _, name, job, group, task, stream, start, placement = message.split(" ")
+        _, name, job, group, task, stream, start, placement, submitted = message.split(" ")
         if not _NAME.fullmatch(name) or stream not in STREAMS:
             raise ValueError(f"{message!r} is no request for output")
-        return cls(name, job, int(group), int(task), stream, int(start), placement=int(placement))
+        return cls(
+            name, job, int(group), int(task), stream, int(start), placement=int(placement), submitted_ms=int(submitted)
+        )
 
 
 class OutputPart(NamedTuple):

@@ -100,8 +100,8 @@ class Replay:
                 self._join(words)
             case "machine":
                 self._change(words)
-            case "restore":
-                self._restore(words)
+            case "restore" | "cut":
+                self._go_ahead(words)
             case "assert":
                 self._act(words[1])
                 self._assertions.begin(words)
@@ -143,11 +143,13 @@ class Replay:
         self._ended.clear()
         self._assertions.close()
 
-    def _restore(self, words: tuple[str, ...]) -> None:
-        """5: a cell restored from a backup assigns ids above all that were assigned after the backup."""
-        _, _, placements = words
+    def _go_ahead(self, words: tuple[str, ...]) -> None:
+        """5: after a restore or a cut, a cell assigns ids above all that were assigned in the lost versions."""
+        word, *_, placements = words
         if self.last_placement is not None and int(placements) < self.last_placement:
-            self.say(5, f"restored with {placements} as the last id, after {self.last_placement}", "placements")
+            self.say(
+                5, f"continues with {placements} as the last id after {word}, after {self.last_placement}", "placements"
+            )
         self.last_placement = int(placements)
 
     def _close_version(self) -> None:

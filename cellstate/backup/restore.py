@@ -9,6 +9,7 @@ import redis
 from omega.cellstate import keys, ranges
 from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, WAITERS, Backup, StoredKey, Told
 from omega.cellstate.backup.upgrade import upgraded
+from omega.cellstate.cuts import PLACEMENTS_AHEAD
 from omega.cellstate.durability import Durability
 from omega.cellstate.model import JobState
 from omega.cellstate.ports import StoredCell
@@ -22,7 +23,7 @@ from omega.cellstate.store import unread_cell
 from omega.cellstate.sums import shape_fields
 
 META = "meta"
-AHEAD = {"placements": 1_000_000, "incarnations": 1_000}
+AHEAD = {"placements": PLACEMENTS_AHEAD, "incarnations": 1_000}
 """Increase of these counters. Executors and schedulers that continued after the backup may have newer numbers than it;
 reports with those must not apply to objects that get the same numbers again (semantics 1, 15). The log has a fact for
 it, ``restore VERSION PLACEMENTS``."""

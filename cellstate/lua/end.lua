@@ -5,8 +5,9 @@
 -- ARGV   dims tag at by now | endings
 -- now: the server's time in ms. Equal endings are grouped: their words "how tasks job reason", their number, and
 -- machine and placement of each. how: finished failed retried lost evicted stopped left; tasks: ranges, or "*" for the whole run;
--- job: "-" or their job (needed for the end of lost tasks, 27); a run of another job has no effect, because a store that
--- lost versions gives placement ids again (16). reason: "-" for none.
+-- job: "-" or their job (needed for the end of lost tasks, 27), with "@" and the time at which it was submitted when that is
+-- known; a run of another job, or of one that was submitted at another time, has no effect, because a store that lost
+-- versions gives placement ids and ids of jobs again (16). reason: "-" for none.
 -- Reply  {"ok", version, count…} with the number of tasks that each ending changed (for an evicted member of a
 --        strict gang the rest of it too, semantics 8), or {"keys", name…}.
 -- Types  as in commit.lua
@@ -19,14 +20,15 @@ end
 --@include rows done listing counters announce ranges records pools lanes totals publish links placements losses copies tasks
 
 -- The endings as lists: machine, placement, how, tasks, job and reason of each.
-local machines, placed_as, hows, parts, jobs_of, reasons = {}, {}, {}, {}, {}, {}
+local machines, placed_as, hows, parts, jobs_of, times, reasons = {}, {}, {}, {}, {}, {}, {}
 do
   local i = fixed_args + 1
   while ARGV[i] do
-    local how, tasks, job, reason = match(ARGV[i], '^(%S+) (%S+) (%S+) (.*)$')
+    local how, tasks, job, time, reason = match(ARGV[i], '^(%S+) (%S+) ([^%s@]+)@?(%d*) (.*)$')
     for k = i + 2, i + 2 * ARGV[i + 1], 2 do
       local n = #machines + 1
-      machines[n], placed_as[n], hows[n], parts[n], jobs_of[n], reasons[n] = ARGV[k], ARGV[k + 1], how, tasks, job, reason
+      machines[n], placed_as[n], hows[n], parts[n] = ARGV[k], ARGV[k + 1], how, tasks
+      jobs_of[n], times[n], reasons[n] = job, tonumber(time), reason
     end
     i = i + 2 + 2 * ARGV[i + 1]
   end
@@ -54,7 +56,9 @@ for i = 1, #machines do
   local m, placement, how, tasks, reason, n = M[machines[i]], placed_as[i], hows[i], parts[i], reasons[i], 0
   -- The owner now: an ending before this one may have made the run leave.
   local owner = m and jobs_of[i] ~= '-' and select(3, find_run(m, placement, how == 'left'))
-  if owner and owner ~= jobs_of[i] then
+  local meant = J[jobs_of[i]]
+  if meant and times[i] and meant.submitted ~= times[i] then meant = nil end
+  if owner and (owner ~= jobs_of[i] or not meant) then
     n = 0
   elseif m and how == 'left' then
     n = acknowledge(m, placement, tasks)
@@ -66,8 +70,7 @@ for i = 1, #machines do
     n = end_tasks(m, placement, tasks, how, reason, 1)
     if n > 0 and #strict > 0 then n = n + evict_gangs(reason, 1) end
   end
-  local j = J[jobs_of[i]]
-  if n == 0 and j and (how == 'finished' or how == 'failed') then n = end_late(j, machines[i], placement, tasks, how) end
+  if n == 0 and meant and (how == 'finished' or how == 'failed') then n = end_late(meant, machines[i], placement, tasks, how) end
   counts[i] = n
   any = any or n > 0
 end

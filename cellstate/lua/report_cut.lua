@@ -1,10 +1,11 @@
 -- Report that the store lost versions of the cell which a process had seen. One report is kept for each cut.
 --
 -- KEYS   meta machines changes log cuts settling unsettled agents executors | box:*
--- ARGV   dims tag at by now known agreed first_lost seen kept reporters
+-- ARGV   dims tag at by now known agreed first_lost seen kept reporters ahead
 -- agreed: the last version that the process and the cell have in common; first_lost: the first one that the process saw and
 -- the cell has not; seen: the last one that it saw; known: the number of the last cut when the process compared before;
--- kept: maximum number of reports; reporters: maximum number of names in one; now: the server's time in ms.
+-- kept: maximum number of reports; reporters: maximum number of names in one; ahead: increase of the counter of placements,
+-- whose lost ids may still be reported; now: the server's time in ms.
 -- Reply  {"ok", number of the cut, its record}, or {"keys", name…} with nothing done
 -- Types  cuts: hash, number → "agreed first_lost seen at version name,…"; "last" → number of the newest; "lost" → sum of
 --        versions that are surely lost; settling: string; unsettled: hash, executor → 1; both expire; agents, executors:
@@ -58,7 +59,8 @@ end
 if is_new then
   redis.call('HSET', cuts_key, 'last', format('%d', number))
   redis.call('HDEL', cuts_key, format('%d', number - kept))
-  facts[1] = format('cut %d %d %d %d', number, agreed, first_lost, seen)
+  meta.placements = meta.placements + ahead
+  facts[1] = format('cut %d %d %d %d %d', number, agreed, first_lost, seen, meta.placements)
   announce('', at, by)
   if longest > 0 and redis.call('SET', settling_key, '0', 'PX', longest, 'NX') then
     store(unsettled_key, agents)

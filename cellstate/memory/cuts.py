@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from omega.cellstate.cuts import CUTS_KEPT, REPORTERS, Cut, Cuts, Report, Standing
+from omega.cellstate.cuts import CUTS_KEPT, PLACEMENTS_AHEAD, REPORTERS, Cut, Cuts, Report, Standing
 from omega.cellstate.memory.delta import has_diverged, latest
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce, catch_up
@@ -44,7 +44,8 @@ def report_cut(ledger: Ledger, report: Report) -> Cut:
         )  # fmt: skip
         kept[number], last, more = cut, number, cut.at_least
         kept.pop(number - CUTS_KEPT, None)
-        ledger.fact("cut", number, cut.agreed, cut.first_lost, cut.seen)
+        ledger.placements += PLACEMENTS_AHEAD
+        ledger.fact("cut", number, cut.agreed, cut.first_lost, cut.seen, ledger.placements)
         announce(ledger, ledger.now_ms, by)
     ledger.cuts = Cuts([kept[each] for each in sorted(kept)], last, ledger.cuts.lost + more)
     return cut

@@ -24,11 +24,14 @@ def end(ledger: Ledger, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list
 def end_each(ledger: Ledger, endings: Sequence[TaskEnd]) -> list[int]:
     """End tasks in any way."""
     counts = []
-    for machine, placement, how, tasks, reason, job_id in endings:
+    for machine, placement, how, tasks, reason, job_id, submitted_ms in endings:
         m, n = ledger.M.get(machine), 0
         run = m.runs.get(-placement if how is EndKind.LEFT else placement) if m else None
-        if run is not None and job_id not in ("", run[0].job.id):
-            pass  # a store that lost versions gives placement ids again
+        meant = ledger.J.get(job_id)
+        if meant is not None and submitted_ms and meant.submitted != submitted_ms:
+            meant = None
+        if run is not None and job_id and (run[0].job.id != job_id or meant is None):
+            pass  # a store that lost versions gives placement ids and ids of jobs again
         elif m and how is EndKind.LEFT:
             n = acknowledge(ledger, m, placement, part_of(tasks))
             if n:
@@ -39,8 +42,7 @@ def end_each(ledger: Ledger, endings: Sequence[TaskEnd]) -> list[int]:
             n = end_tasks(ledger, m, placement, part_of(tasks), how, why, ledger.stamp, moves=moves)
             if ledger.strict:
                 n += evict_gangs(ledger, why, ledger.stamp)
-        j = ledger.J.get(job_id)
-        if n == 0 and j is not None and how in (EndKind.FINISHED, EndKind.FAILED):
-            n = end_late(ledger, j, machine, placement, part_of(tasks), how)
+        if n == 0 and meant is not None and how in (EndKind.FINISHED, EndKind.FAILED):
+            n = end_late(ledger, meant, machine, placement, part_of(tasks), how)
         counts.append(n)
     return counts

@@ -3,7 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from omega.cellstate.cuts import CUTS_KEPT, NO_CUTS, REPORTERS, Cut, Cuts, Report, Standing, read_cut, read_cuts
+from omega.cellstate.cuts import (
+    CUTS_KEPT,
+    NO_CUTS,
+    PLACEMENTS_AHEAD,
+    REPORTERS,
+    Cut,
+    Cuts,
+    Report,
+    Standing,
+    read_cut,
+    read_cuts,
+)
 from omega.cellstate.errors import Forbidden, Refused, StoreError, Unreachable
 from omega.cellstate.override import override
 from omega.cellstate.redis.calls import RedisCalls
@@ -53,7 +64,7 @@ class RedisCuts(RedisCalls):
     def report_cut(self, report: Report) -> Cut | None:
         now = self._server_ms()
         values = asdict(report) | self._values(now, report.by or self._author or UNNAMED)
-        values |= {"now": now, "kept": CUTS_KEPT, "reporters": REPORTERS}
+        values |= {"now": now, "kept": CUTS_KEPT, "reporters": REPORTERS, "ahead": PLACEMENTS_AHEAD}
         try:
             _, number, record = self._run("report_cut", values)
         except Forbidden:

@@ -234,9 +234,10 @@ def write_endings(endings: Sequence[TaskEnd]) -> BulkStrings:
             parts += (length[len(machine)], machine, _LINE_END, length[len(placement)], placement, _LINE_END)
         return BulkStrings(2 + 2 * len(endings), "".join(parts).encode("latin-1"))
     words: list[object] = []
-    for (how, tasks, reason, job), alike in groupby(endings, itemgetter(2, 3, 4, 5)):
+    for (how, tasks, reason, job, submitted_ms), alike in groupby(endings, itemgetter(2, 3, 4, 5, 6)):
         pairs = [each for machine, placement, *_ in alike for each in (machine, placement)]
-        words += [f"{_HOW[how]} {tasks} {job or '-'} {reason or '-'}", len(pairs) // 2, *pairs]
+        whose = f"{job}@{submitted_ms}" if submitted_ms else job or "-"
+        words += [f"{_HOW[how]} {tasks} {whose} {reason or '-'}", len(pairs) // 2, *pairs]
     return bulk_strings(words)
 
 

@@ -46,6 +46,7 @@ class OutputPlace:
     agent: int | None
     over: bool
     placement: int = 0
+    submitted_ms: int
     why: str = AWAY
 
 
@@ -68,7 +69,8 @@ def find_output(cell: "JobStore", record: "Job", group: int, task: int, placemen
         elif there and there[0].state is not MachineState.OFFLINE:
             agent = there[0].executor
     return OutputPlace(
-        job=record.id, source=source, task=task, agent=agent, over=ended(record), placement=placement, why=why
+        job=record.id, source=source, task=task, agent=agent, over=ended(record), placement=placement,
+        submitted_ms=record.submitted_ms, why=why,
     )  # fmt: skip
 
 
@@ -95,7 +97,16 @@ def ask_agent(cell: "JobStore", place: OutputPlace, stream: str, start: int) -> 
     """Ask the agent for output from a byte on (below 0: from the end); returns the name of the request, if any."""
     if place.agent is None:
         return None
-    request = OutputRequest(token_hex(8), place.job, place.source, place.task, stream, start, placement=place.placement)
+    request = OutputRequest(
+        token_hex(8),
+        place.job,
+        place.source,
+        place.task,
+        stream,
+        start,
+        placement=place.placement,
+        submitted_ms=place.submitted_ms,
+    )
     return request.name if cell.request_output(place.agent, request) else None
 
 

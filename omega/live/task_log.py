@@ -111,7 +111,9 @@ class TaskLog:
                 (key.placement, places.task(key))
                 for places in all_places(state_directory(), self.cell.name)
                 for key in places.task_keys()
-                if key[:3] == (self.job.id, at.source, self.task) and at.placement in (0, key.placement)
+                if key[:3] == (self.job.id, at.source, self.task)
+                and at.placement in (0, key.placement)
+                and key.submitted_ms == self.job.submitted_ms
             ),
             default=None,
         )

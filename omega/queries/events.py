@@ -218,7 +218,7 @@ def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
 
 
 def _cut(words: Sequence[str], _: "Dimensions") -> _Read:
-    number, agreed, first_lost, seen = map(int, words)
+    number, agreed, first_lost, seen, _last = map(int, words)
     cut = Cut(number=number, agreed=agreed, first_lost=first_lost, seen=seen, at_ms=0, version=0, by=())
     return None, None, None, cut.figures()
 

@@ -1,6 +1,7 @@
 """The parts of `make chaos`: each unit is in one of them, a run goes on where it ended, the report misses nothing."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,6 @@ def test_a_run_counts_what_pytest_says(tmp_path: Path, monkeypatch: pytest.Monke
     head = "import pytest\npytestmark = pytest.mark.filterwarnings('ignore')\n"
     body = "def test_a(): pass\ndef test_b(): assert 0\n@pytest.mark.skip\ndef test_c(): pass\n"
     (tmp_path / "test_it.py").write_text(head + body)
-    monkeypatch.setattr(shards, "pytest", lambda *words: [shards.sys.executable, "-m", "pytest", *words])
+    monkeypatch.setattr(shards, "pytest", lambda *words: [sys.executable, "-m", "pytest", *words])
     result = shards.run_unit("test_it.py")
     assert (result["passed"], result["failed"], result["skipped"]) == (1, 1, 1)

@@ -37,7 +37,8 @@ repeat -- the fast path
   --@include fast_path/machines
   if not fast then break end
   -- The job and the tasks of each ending's run, false where there is none; the jobs, each once.
-  local owners, parts, jobs, list = {}, {}, {}, {}
+  -- The time at which a job was submitted, where an ending names it.
+  local owners, parts, jobs, list, times = {}, {}, {}, {}, {}
   --@include fast_path/runs
   if not fast then break end
   local job_records = fetch(jobs_key, list)

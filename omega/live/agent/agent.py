@@ -76,6 +76,8 @@ class Agent:
     lease: Renewal = field(init=False)
     guard: GuardLine = field(init=False)
     _index: int | None = None
+    _submitted: dict[str, int] = field(default_factory=dict)
+    """When the jobs of listed runs were submitted; read again after the store lost versions."""
     _offered: bool = field(default=False, init=False)
     health: HealthReports = field(default_factory=HealthReports)
     progress: ProgressReports = field(default_factory=ProgressReports)
@@ -124,6 +126,7 @@ class Agent:
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
         self.lease.membership = self.cell.register_agent(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.lease.machine = self.cell.machine_index(self.name)
+        self._submitted.clear()
         state = self._reconcile().state
         self.removed = self._offered and state is MachineState.GONE
         if self.removed:
@@ -200,8 +203,10 @@ class Agent:
         A copy that continues as its task has another group by now, and the placement, files and process it began with.
         """
         groups = {(key.placement, key.task): key.group for key in self.kept}
+        self._submitted = self._read_submitted({run.job for run in runs})
+        at = self._submitted
         listed = {
-            PlacementKey(run.job, groups.get((run.placement, task), run.group), task, run.placement): run
+            PlacementKey(run.job, groups.get((run.placement, task), run.group), task, run.placement, at[run.job]): run
             for run in runs
             for task in ranges.indices(run.tasks)
         }
@@ -209,9 +214,18 @@ class Agent:
             kept.unlisted, kept.leaving = key not in listed, key in listed and listed[key].leaving
         return listed
 
+    def _read_submitted(self, jobs: set[str]) -> dict[str, int]:
+        """Return when jobs were submitted, 0 for one that is not stored; those that are known are not read again."""
+        unknown = sorted(jobs - self._submitted.keys())
+        stored = self.cell.jobs_by_id(unknown) if unknown else {}
+        read = {job: stored[job].submitted_ms if job in stored else 0 for job in unknown}
+        return {job: at for job, at in (self._submitted | read).items() if job in jobs}
+
     def _reconcile(self) -> Heartbeat:
         """Start and stop tasks to match the listed runs; does not restart tasks with an end that was just reported."""
         heartbeat = self.lease.renew(self.cell)
+        if heartbeat.unsettled:  # the store lost versions: jobs may be others of the same ids
+            self._submitted.clear()
         listed = self._compare(heartbeat.runs)
         give_notice(self.cell, (kept for kept in self.kept.values() if kept.leaving))
         for kept in self.kept.values():
@@ -238,7 +252,10 @@ class Agent:
     def _end(self, keys: Sequence[PlacementKey], kind: EndKind, reason: str = "") -> None:
         """Report the end of runs that have no process here: they never started, or have ended."""
         if keys and self._index is not None:
-            ends = [TaskEnd(self._index, key.placement, kind, str(key.task), reason) for key in keys]
+            ends = [
+                TaskEnd(self._index, key.placement, kind, str(key.task), reason, key.job, key.submitted_ms)
+                for key in keys
+            ]
             self.cell.end(ends, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
@@ -259,7 +276,7 @@ class Agent:
             if key.job not in jobs:
                 jobs[key.job] = self.cell.job(key.job)
             job = jobs[key.job]
-            if job is not None:
+            if job is not None and job.submitted_ms == key.submitted_ms:
                 self._start(key, job)
 
     def _start(self, key: PlacementKey, job: Job) -> None:
@@ -294,14 +311,18 @@ class Agent:
         if not over or self._index is None:
             return
         endings = defaultdict[int, list[TaskEnd]](list)
-        for kept in over:
+        at = self._read_submitted({kept.key.job for kept in over})
+        # Nothing of a job that the store lost is said of the job that has its id now.
+        own = [kept for kept in over if at[kept.key.job] in (0, kept.key.submitted_ms)]
+        for kept in own:
             how, reason = kept.ending()
             # A task that ended did so before its deadline, so its end counts although its placement was given up (27).
             if not kept.unlisted or how in (EndKind.FINISHED, EndKind.FAILED):
                 ago = int(kept.ended_ago) if kept.ended_ago >= LATE_SECONDS else 0
                 key = kept.key
-                endings[ago].append(TaskEnd(self._index, key.placement, how, str(key.task), reason, key.job))
-        self.cell.keep_tails(self._tails.last(over) | self._measured(over))
+                ending = TaskEnd(self._index, key.placement, how, str(key.task), reason, key.job, key.submitted_ms)
+                endings[ago].append(ending)
+        self.cell.keep_tails(self._tails.last(own) | self._measured(own))
         for ago, ended in sorted(endings.items(), reverse=True):
             self.cell.end(ended, self.ms() - 1000 * ago, self.executor)
         for kept in over:

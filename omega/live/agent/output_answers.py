@@ -24,7 +24,11 @@ def answer_requests(cell: ExecutorStore, places: AgentPlaces, messages: Iterable
 def output_part(places: AgentPlaces, request: OutputRequest) -> OutputPart:
     """Return output of a placement of a task on this machine, by default of the newest."""
     wanted = (request.job, request.group, request.task)
-    keys = (key for key in places.task_keys() if key[:3] == wanted and request.placement in (0, key.placement))
+    keys = (
+        key
+        for key in places.task_keys()
+        if key[:3] == wanted and request.placement in (0, key.placement) and key.submitted_ms == request.submitted_ms
+    )
     key = max(keys, key=lambda each: each.placement, default=None)
     if key is None:
         return OutputPart(0, 0, b"")

@@ -5,7 +5,7 @@ lock      held while the agent lives
 nonce     identifies the agent to the store (semantics 15)
 lease     deadline of its tasks (lease_file.py)
 guard.lock, guard.log    held by its guards, and their output (guard.py)
-tasks/JOB.GROUP.TASK.PLACEMENT/    a task: see supervisor.py; work/ is its own directory
+tasks/JOB.GROUP.TASK.PLACEMENT.SUBMITTED/    a task: see supervisor.py; work/ is its own directory
 """
 
 from collections.abc import Iterator
@@ -22,21 +22,26 @@ _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class PlacementKey(NamedTuple):
-    """One placement of a task: another placement of the same task has another key (semantics 1)."""
+    """One placement of a task: another placement of the same task has another key (semantics 1).
+
+    `submitted_ms` is the time at which its job was submitted, by which a job differs from another one of its id: a
+    store that lost versions may give both ids again (semantics 16).
+    """
 
     job: str
     group: int
     task: int
     placement: int
+    submitted_ms: int = 0
 
     @classmethod
     def read(cls, name: str) -> "PlacementKey":
         """Return the key of a directory name. Raises ValueError."""
-        job, group, task, placement = name.rsplit(".", 3)
-        return cls(job, int(group), int(task), int(placement))
+        job, *numbers = name.rsplit(".", 4)
+        return cls(job, *map(int, numbers))
 
     def __str__(self) -> str:
-        return f"{self.job}.{self.group}.{self.task}.{self.placement}"
+        return f"{self.job}.{self.group}.{self.task}.{self.placement}.{self.submitted_ms}"
 
 
 class AgentPlaces:

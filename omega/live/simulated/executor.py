@@ -53,6 +53,8 @@ class SimulatedExecutor:
     _due: list[tuple[float, int, list[str]]] = field(default_factory=list)
     """Placements that end together, by their time: those of one call with the same duration."""
     _batches: int = 0
+    _partings: int = 0
+    """How often versions of the cell were found lost when all runs were read last."""
     _runs: dict[str, Run] = field(default_factory=dict)
     """The simulated runs by placement id, which is text here as in messages."""
     _held: dict[str, Run] = field(default_factory=dict)
@@ -96,7 +98,8 @@ class SimulatedExecutor:
 
         A run may have been placed in room that other tasks are still leaving: it is held until the cell lets it start.
         Jobs are read after the runs, so that every run's job is among them. Runs that the cell does not list are
-        dropped: a restored store assigns the same placement ids to other tasks (semantics 16).
+        dropped: a restored store assigns the same placement ids to other tasks (semantics 16). After the store lost
+        versions all tasks begin anew: a placement may be another one of the same id, of another job of the same id.
         """
         self.number = self.cell.executor_number(self.name)
         while self.cell.receive_lines(self.number):
@@ -107,9 +110,14 @@ class SimulatedExecutor:
         self._leaving = [TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in runs if run.leaving]
         left = {ending.machine for ending in self._leaving}
         listed = {str(run.placement): (str(run.machine), run.job) for run in runs if not run.leaving}
+        lost, self._partings = self.cell.sightings.partings != self._partings, self.cell.sightings.partings
         self._runs, self._held = (
-            {placement: run for placement, run in known.items() if listed.get(placement) == run[:2]}
-            for known in (self._runs, self._held)
+            ({}, {})
+            if lost
+            else (
+                {placement: run for placement, run in known.items() if listed.get(placement) == run[:2]}
+                for known in (self._runs, self._held)
+            )
         )
         self._over = {each: limit for each, limit in self._over.items() if each in self._runs or each in self._held}
         self._learn_limits((run.job, run.group) for run in runs)
