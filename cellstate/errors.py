@@ -33,11 +33,15 @@ class JobLost(Refused):
     """The store lost the submission of a job that it had acknowledged."""
 
     @classmethod
-    def of(cls, job: str, version: int, agreed: int) -> "JobLost":
-        """Return the error for a job that was submitted at a version, when `agreed` is the last one that is left."""
+    def of(cls, job: str, version: int, agreed: int, *, once: bool = False) -> "JobLost":
+        """Return the error for a job that was submitted at a version, when `agreed` is the last one that is left.
+
+        `once`: some of its tasks run at most once.
+        """
+        only_if = " only if it may run twice: with requeue: never its tasks may have run" if once else ""
         return cls(
             f"job {job}: submitted at version {version:,}; the store's history was cut after version {agreed:,} at a "
-            "failover or restart; submit it again"
+            f"failover or restart; submit it again{only_if}"
         )
 
 

@@ -147,9 +147,7 @@ class Replay:
         """5: after a restore or a cut, a cell assigns ids above all that were assigned in the lost versions."""
         word, *_, placements = words
         if self.last_placement is not None and int(placements) < self.last_placement:
-            self.say(
-                5, f"continues with {placements} as the last id after {word}, after {self.last_placement}", "placements"
-            )
+            self.say(5, f"{word}: goes on with {placements} as the last id, after {self.last_placement}", "placements")
         self.last_placement = int(placements)
 
     def _close_version(self) -> None:

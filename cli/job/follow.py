@@ -71,6 +71,8 @@ def _watch(
         except Refused:
             lost = patiently(lambda: submitted_again(submitted, cell, app.now_ms, app.by))
             if not lost:
+                for job_id in ids:
+                    submitted.check(cell, job_id)
                 raise
             names = units.listing([spec.name for spec in lost], MOST_ROWS)
             render.note(f"the store lost {units.count(len(lost), 'job')}, submitted again by the same id: {names}")

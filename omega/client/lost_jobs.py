@@ -36,6 +36,11 @@ class _Submission:
     held: bool
 
 
+def _once(spec: "JobSpec") -> bool:
+    """Return whether some tasks of a job run at most once."""
+    return any(group.once for group in spec.groups)
+
+
 class Submissions:
     """The last jobs that a client submitted, by id."""
 
@@ -82,16 +87,18 @@ class Submissions:
         mine = [each for each in self._kept() if asked in (each.spec.id, each.spec.name)]
         for each in mine[-1:]:
             if (cut := self._lost_in(cell, each)) is not None:
-                raise JobLost.of(each.spec.name, each.position.version, cut.agreed)
+                raise JobLost.of(each.spec.name, each.position.version, cut.agreed, once=_once(each.spec))
 
     def again(
         self, cell: "JobStore", now_ms: Callable[[], int], by: str, ids: Collection[str] | None = None
     ) -> "list[JobSpec]":
         """Submit the kept jobs that the store lost, by the same ids and in the same order; return them.
 
+        A job with tasks that run at most once is left to the person who submitted it: they may have run.
         `ids`: those of the jobs that are meant; None for all.
         """
-        meant = [each for each in self._kept() if ids is None or each.spec.id in ids]
+        kept = (each for each in self._kept() if not _once(each.spec))
+        meant = [each for each in kept if ids is None or each.spec.id in ids]
         gone = [each for each in meant if self._lost_in(cell, each) is not None]
         for held in (False, True):
             specs = [each.spec for each in gone if each.held == held]

@@ -53,6 +53,18 @@ def test_a_job_that_is_waited_for_is_submitted_again(
     assert [cut.number for cut in cell.cuts().kept] == [1]
 
 
+def test_a_job_that_runs_at_most_once_is_not_submitted_again(
+    client: Client, cell: RedisCell, after_a_loss: Callable[[], None]
+) -> None:
+    """Its tasks may have run: the person who submitted it decides."""
+    client.submit(job("lost", requeue="never"))
+    client.submit(job("other"))
+    after_a_loss()
+    with pytest.raises(JobLost, match=LINE + "submit it again only if it may run twice"):
+        client.wait("lost", 5.0)
+    assert {each["name"] for each in client.jobs()["jobs"]} == {"before", "other"}
+
+
 @pytest.mark.chaos
 def test_a_client_that_saw_lost_versions_alone_waits_until_another_reports_them(
     cell: RedisCell, store_url: str

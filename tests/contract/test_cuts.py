@@ -275,3 +275,15 @@ def test_an_executor_is_refused_once_its_history_is_lost(stand: Stand, store_url
         Member(cell, "batch/0").place("a", (machine, 1))
         own.renew_executor(agent, 60_000, machine)
     own.close()
+
+
+def test_placements_after_a_cut_have_ids_that_no_lost_one_had(stand: Stand) -> None:
+    cell = stand.cell
+    submit(cell, "a")
+    back = copied(cell)
+    submit(cell, "b")
+    back()
+    assert cell.look_back() is not None
+    placements = cell.counters()["placements"]
+    assert placements >= 1_000_000
+    assert verify(cell).ok

@@ -65,6 +65,34 @@ def test_the_end_of_another_job_under_the_same_placement_has_no_effect(
     assert cell.runs([0]) != before
 
 
+@pytest.mark.parametrize("how", [EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.EVICTED, EndKind.LEFT])
+@pytest.mark.parametrize("count", [1, 2], ids=["whole run", "part"])
+def test_the_end_of_a_job_that_was_submitted_at_another_time_has_no_effect(
+    cell: AnyCell, member: Member, how: EndKind, count: int
+) -> None:
+    """The store lost the job, and it was submitted again under its id."""
+    cell.submit([job("mine", count=count)], 2_000, "ada")
+    member.place("mine", (0, count))
+    placed = placement(cell, "mine")
+    if how is EndKind.LEFT:
+        end(cell, 0, placed, EndKind.EVICTED)
+    before = cell.runs([0])
+    reason = "drain" if how is EndKind.EVICTED else ""
+    assert cell.end([TaskEnd(0, placed, how, "0", reason, "mine", 1_000)], 1, "e0") == [0]
+    assert cell.runs([0]) == before
+    assert cell.end([TaskEnd(0, placed, how, "0", reason, "mine", 2_000)], 1, "e0") == [1]
+    assert cell.runs([0]) != before
+
+
+def test_a_late_end_of_a_job_that_was_submitted_at_another_time_has_no_effect(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("mine")], 2_000, "ada")
+    member.place("mine", (0, 1))
+    placed = placement(cell, "mine")
+    end(cell, 0, placed, EndKind.LOST)
+    assert cell.end([TaskEnd(0, placed, EndKind.FAILED, "0", "", "mine", 1_000)], 1, "e0") == [0]
+    assert cell.end([TaskEnd(0, placed, EndKind.FAILED, "0", "", "mine", 2_000)], 1, "e0") == [1]
+
+
 def test_parts_of_a_run_end_once(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=4)], 0, "ada")
     member.place("a", (0, 4))

@@ -116,7 +116,7 @@ def test_an_agent_that_does_not_answer_leaves_the_stored_output(stand: Stand, we
 
 def test_output_that_its_agent_no_longer_has_is_expired(stand: Stand, web: httpx.Client) -> None:
     stand.end()
-    (stand.places.tasks / f"talk.0.0.{stand.placement}").rmdir()
+    stand._place.rmdir()
     found = web.get("/v1/jobs/talk/logs").json()
     assert (found["text"], found["missing"]) == ("", "expired")
 

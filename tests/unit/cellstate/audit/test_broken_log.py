@@ -50,7 +50,7 @@ FACTS: list[tuple[int, str, str, Edit]] = [
      lambda t: t.replace_fact("lost 4 1 many 1", "lost 4 1 many 0")),
     (3, "log 34", "fact 'nonsense' cannot be read",
      lambda t: t.replace_fact("join 5 m5 22", "nonsense\njoin 5 m5 22")),
-    (5, "placements", "restored with 13 as the last id, after 14",
+    (5, "placements", "restore: goes on with 13 as the last id, after 14",
      lambda t: t.replace_fact("join 5 m5 22", "restore 30 13\njoin 5 m5 22")),
     (5, "placement 15", "its id came after 16",
      lambda t: t.replace_fact("join 5 m5 22", "restore 30 16\njoin 5 m5 22")),
