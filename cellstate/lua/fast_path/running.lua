@@ -4,7 +4,7 @@ local form, state, begun, _, leaving, size, more = byte(record, 1, 7)
 local a, b, c, d = byte(record, LINKS_AT, LINKS_AT + 3)
 if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then break end
 local time = times[list[t]]
-if time and struct.unpack('<I8', record, SUBMITTED_AT) ~= tonumber(time) then break end
+if time and unpack_numbers('<I8', record, SUBMITTED_AT) ~= tonumber(time) then break end
 --@texts
 local unplaced, placed, finished, failed, _, delayed, _, _, optional, wide, more_wide =
   byte(record, group + COUNTS_AT + 2, group + COUNTS_AT + 12)

@@ -18,6 +18,7 @@ from omega.cellstate.errors import BadInput, Duplicate, StoreError
 from omega.file_lock import take_lock
 from omega.live.agent.lease_file import write
 
+Milliseconds = int
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -32,7 +33,7 @@ class PlacementKey(NamedTuple):
     group: int
     task: int
     placement: int
-    submitted_ms: int = 0
+    submitted_ms: Milliseconds = 0
 
     @classmethod
     def read(cls, name: str) -> "PlacementKey":
