@@ -142,7 +142,7 @@ GROUP_SPEC = (
     SpecField("health", "its liveness command, and when a task is unhealthy by it", seen=Seen.DECLARED),
     SpecField("time_limit", "of a task, in ms", seen=Seen.DECLARED),
     SpecField("grace", "time between the signals that end a task, in ms", seen=Seen.DECLARED),
-    SpecField("log_limit", "bytes of output that are kept", seen=Seen.DECLARED),
+    SpecField("keep_output", "bytes of output that are kept", seen=Seen.DECLARED),
 )
 """Fields of the specification of a task group, as SPEC."""
 

@@ -121,8 +121,6 @@ class _Printed:
         from omega.cli.terminal_text import TerminalText
 
         self.log, self._text = log, TerminalText()
-        self._told = 0
-        """Bytes that were reported as missing."""
         self._source = "files"
 
     def show(self, lines: int | None = None) -> bool:
@@ -130,12 +128,9 @@ class _Printed:
         said = False
         for piece in self.log.new(lines):
             if piece and self.log.source != self._source:
-                self._source, self._told = self.log.source, self.log.cut
+                self._source = self.log.source
                 missing = self.log.missing if lines is None or self._source == "store" else None
                 render.note(f"{SOURCES[self._source]}{f' ({missing})' if missing else ''}")
-            more, self._told = self.log.cut - self._told, self.log.cut
-            if more > 0 and lines is None:
-                render.note(f"… {units.count(more, 'byte')} before this are not kept")
             said |= bool(piece)
             render.output(piece, self._text)
         return said

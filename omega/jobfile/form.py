@@ -34,7 +34,7 @@ MOST_RESTARTS = 1_000
 LEAST_HEALTH_MS = 100
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
 """Minimum and maximum size of a task's stored output, in bytes."""
-UNCHANGED = ("name", "command", "time_limit", "log_limit", "image", "repeatable")
+UNCHANGED = ("name", "command", "time_limit", "keep_output", "image", "repeatable")
 """Fields of a group that are passed on unchanged, times in milliseconds."""
 
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
@@ -258,7 +258,7 @@ class Tasks(Strict):
     time_limit: Duration = 0
     repeatable: bool = False
     grace: Duration | None = None
-    log_limit: Size = 0
+    keep_output: Size = 0
     array: Annotated[Any, AfterValidator(reading(_array))] = None
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ _PLAIN = (
 )  # fmt: skip
 _OF_GROUP = (
     "name", "command", "runner", "image", "constraints", "spread", "different_machines", "near", "apart_from",
-    "locality", "restart", "health", "repeatable", "grace", "time_limit", "log_limit",
+    "locality", "restart", "health", "repeatable", "grace", "time_limit", "keep_output",
 )  # fmt: skip
 _DURATIONS = frozenset({"grace", "time_limit", "delay", "interval", "timeout", "healthy_after", "progress_deadline"})
 """Fields that are stored in milliseconds."""
@@ -85,7 +85,7 @@ def _value(name: str, value: Any) -> Any:
     if name == "locality":
         rest = {key: each for key, each in value.items() if key != "wait_ms"}
         return rest | ({"wait": [*map(duration, value["wait_ms"])]} if "wait_ms" in value else {})
-    if name == "log_limit":
+    if name == "keep_output":
         return f"{value}B"
     if name in _DURATIONS:
         return duration(value)

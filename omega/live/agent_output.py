@@ -124,11 +124,9 @@ def agent_part(cell: "JobStore", place: OutputPlace, stream: str, start: int) ->
 def missing(cut: int, why: str | None, most: int = 0) -> str | None:
     """Return what is missing of output, with its reason; None when nothing is.
 
-    `cut` bytes before the text are missing, since only `most` are shown, or (0) since they were dropped; `why`: the
-    reason for which the agent did not show it.
+    `cut` bytes are missing: before the text, of which only `most` are shown, or (0) in it, since they were dropped;
+    `why`: the reason for which the agent did not show it.
     """
-    at = f"cut at {most >> 10} KiB" if most else "cut"
-    return (
-        "; ".join(each for each in (why, f"{at}: {units.count(cut, 'byte')} before it" if cut else None) if each)
-        or None
-    )
+    dropped = units.count(cut, "byte")
+    at = f"cut at {most >> 10} KiB: {dropped} before it" if most else f"cut: {dropped} of the middle"
+    return "; ".join(each for each in (why, at if cut else None) if each) or None

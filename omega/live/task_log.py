@@ -10,7 +10,7 @@ from omega.cellstate import ranges
 from omega.cellstate.errors import Forbidden, NotFound
 from omega.cellstate.task_output import MOST_OUTPUT, TAIL_BYTES, OutputPart, StoredTail
 from omega.embedded.places import state_directory
-from omega.live.agent.output import StreamReader, last_lines
+from omega.live.agent.output import StreamReader, cut_line, last_lines
 from omega.live.agent.places import all_places
 from omega.live.agent_output import AWAY, EXPIRED, NEVER_RAN, OutputPlace, agent_part, find_output, missing
 from omega.live.waiting import patiently
@@ -159,10 +159,12 @@ class TaskLog:
                 self._read = part.placement, 0
                 part = self._part(0)
                 continue
-            self.cut += part.start - at
+            if part.start > at:
+                self.cut += part.start - at
+                yield cut_line(part.start - at, at)
             self._read = part.placement, part.start + len(part.data)
             yield part.data
-            part = self._part(self._read[1]) if len(part.data) == MOST_OUTPUT else None
+            part = self._part(self._read[1]) if part.data else None
 
     def _part(self, start: int) -> OutputPart | None:
         """Return output from a byte on, from the agent; None when it has none or does not answer."""

@@ -194,12 +194,13 @@ def test_logs_are_followed_to_the_end(
 
 def test_who_follows_is_told_once_what_is_gone(omega: Omega, at_home: Agent) -> None:
     text = "seq 4000; echo half; for i in 1 2 3; do sleep 0.3; echo $i; done"
-    group = {"command": ["sh", "-c", text], "log_limit": "8Ki", "resources": {"cpu": "1m"}}
+    group = {"command": ["sh", "-c", text], "keep_output": "8Ki", "resources": {"cpu": "1m"}}
     omega.json("job", "submit", "-", given=json.dumps({"name": "long", "tasks": [group]}))
     eventually(lambda: "half" in omega.run("job", "logs", "long").stdout)
     result = omega.run("job", "logs", "long", "--follow")
     assert result.stdout.endswith("half\n1\n2\n3\n")
-    assert result.stderr.count("before this are not kept") == 1
+    assert result.stdout.startswith("1\n2\n3\n")
+    assert (result.stdout.count("\ncut: "), " bytes after the first 1,024 bytes\n" in result.stdout) == (1, True)
     followed = omega.run("job", "logs", "long", "--tail", "1", "--follow")
     assert (followed.stdout, followed.stderr) == ("3\n", "")
 

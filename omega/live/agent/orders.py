@@ -17,8 +17,8 @@ from omega.schedulers.rolling import Policy, started_with
 from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS, restarts
 
 GRACE_MS = 10_000
-LOG_BYTES = 10 << 20
-"""Kept output of each stream of a task, unless the job sets a limit."""
+KEEP_OUTPUT = 256 << 20
+"""Bytes of output of a task that are kept, half for each stream, unless its job says another amount."""
 READY_EVERY_MS, READY_TIMEOUT_MS = 5_000, 10_000
 """Period and timeout of the readiness command of an update."""
 MIB = 1 << 20
@@ -91,7 +91,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         "final": DECIDED if own else None,
         "time_limit_ms": said.get("time_limit", 0),
         "grace_ms": said.get("grace", GRACE_MS),
-        "log_bytes": said.get("log_limit", LOG_BYTES),
+        "log_bytes": said.get("keep_output", KEEP_OUTPUT) // 2,
         "checks": _checks(policy, said.get("health") or {}),
         "cpu_millicores": need.get("cpu", 0),
         "memory_bytes": need.get("memory", 0) * MIB,

@@ -170,12 +170,21 @@ class EndedTasks:
 
 def tail(place: Path, stream: str, most: int) -> bytes:
     """Return the last `most` bytes of a stream."""
-    data = b""
-    for _, path in files(place, stream):
+    data, end = b"", 0
+    for start, path in files(place, stream):
+        data = data if start == end else b""
         with suppress(OSError), path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            size = os.fstat(file.fileno()).st_size
+            end = start + size
+            file.seek(max(0, size - most))
             data += file.read(most)
     return data[-most:]
+
+
+def cut_line(dropped: int, after: int) -> bytes:
+    """Return the line that stands for dropped output, after so many bytes of the stream; an open line ends before."""
+    first = f"{after >> 20} MiB" if after and not after % (1 << 20) else f"{after:,} bytes"
+    return f"\ncut: {dropped:,} bytes after the first {first}\n".encode()
 
 
 def last_lines(data: bytes, number: int) -> bytes:
@@ -197,6 +206,7 @@ class StreamReader:
         for start, path in files(self.place, self.stream):
             if start > self.at:
                 self.cut += start - self.at
+                yield cut_line(start - self.at, self.at)
                 self.at = start
             with suppress(FileNotFoundError), path.open("rb") as file:
                 file.seek(self.at - start)

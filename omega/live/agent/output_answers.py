@@ -38,11 +38,19 @@ def output_part(places: AgentPlaces, request: OutputRequest) -> OutputPart:
     except OSError:  # removed meanwhile: the client asks again
         return OutputPart(0, 0, b"")
     end = kept[-1][0] + sizes[-1] if kept else 0
-    start = max(request.start if request.start >= 0 else end + request.start, kept[0][0] if kept else 0)
+    start = request.start
+    if start < 0:  # the end of the stream: after what was dropped
+        ends = [first + size for (first, _), size in zip(kept, sizes, strict=True)]
+        joined = max(
+            (first for (first, _), before in zip(kept, [-1, *ends], strict=False) if first != before), default=0
+        )
+        start = max(end + start, joined)
     data = b""
     for first, path in kept:
-        if start + len(data) < first:  # the file before was removed meanwhile
-            start, data = first, b""
+        if start + len(data) < first:  # output between the files was dropped: an answer ends there, or begins behind
+            if data:
+                break
+            start = first
         with suppress(FileNotFoundError), path.open("rb") as file:
             file.seek(start + len(data) - first)
             data += file.read(MOST_OUTPUT - len(data))

@@ -4,17 +4,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+HEAD_BYTES = 1 << 20
+"""Bytes at the beginning of a stream that are never dropped."""
+
 
 class Output:
-    """One stream of a task in at most two files; the older one is removed when the newer is full.
+    """One stream of a task: its beginning, and its newest part in at most two files, the older of which is removed.
 
     Each file is named after the stream offset of its first byte, so a concurrent reader has its position
     and the number of discarded bytes.
     """
 
     def __init__(self, place: Path, stream: str, limit: int) -> None:
-        """Keep at most `limit` bytes, the newest."""
-        self.place, self.stream, self.half = place, stream, max(1, limit // 2)
+        """Keep at most `limit` bytes: the first MiB, or a quarter of a limit below four, and the newest part."""
+        self.place, self.stream = place, stream
+        self.head = max(1, min(HEAD_BYTES, limit // 4))
+        self.half = max(1, (limit - self.head) // 2)
         self.starts = [0]
         self.at = 0
         self.file = self._open()
@@ -26,7 +31,7 @@ class Output:
         """Append output of the task; on a full disk it is lost and the task continues."""
         with suppress(OSError):
             while data:
-                room = self.starts[-1] + self.half - self.at
+                room = self.starts[-1] + (self.half if self.starts[-1] else self.head) - self.at
                 if not room:
                     self._turn()
                     continue
@@ -35,8 +40,14 @@ class Output:
                 data = data[written:]
 
     def _turn(self) -> None:
-        self.file.close()
-        if len(self.starts) == 2:
-            (self.place / f"{self.stream}.{self.starts.pop(0)}").unlink()
+        """Begin the next file. One that cannot be opened is tried again with the next output."""
+        if len(self.starts) == 3:
+            (self.place / f"{self.stream}.{self.starts.pop(1)}").unlink(missing_ok=True)
         self.starts.append(self.at)
-        self.file = self._open()
+        try:
+            after = self._open()
+        except OSError:
+            self.starts.pop()
+            raise
+        self.file.close()
+        self.file = after

@@ -227,7 +227,7 @@ async def _follow(
         else:
             pieces = shown.take_stored(await output.stored(), lines)
         yield pieces or ALIVE
-        if part is not None and len(part.data) == MOST_OUTPUT:
+        if part is not None and (len(part.data) == MOST_OUTPUT or (part.data and output.place.over)):
             continue
         if output.place.over and (part is not None or shown.source == "store"):
             yield last_event("over", "The job has ended; this is all of the output.", again=False)

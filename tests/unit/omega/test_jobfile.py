@@ -40,7 +40,7 @@ tasks:
     restart: {attempts: 3, delay: 500ms, factor: 1.5}
     time_limit: 1h
     grace: 0s
-    log_limit: 64Ki
+    keep_output: 64Ki
   - resources: {cpu: 2, memory: 1.5Mi}
 """
 
@@ -71,7 +71,7 @@ def test_every_field() -> None:
         "restart": {"attempts": 3, "delay": 500, "factor": 1.5},
         "time_limit": 3_600_000,
         "grace": 0,
-        "log_limit": 65_536,
+        "keep_output": 65_536,
     }
     groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 2), 1))
     extra = {"pool": "analytics/adhoc", "user": "ada", "environment": {"LANG": "C"}, "directory": "/data"}
@@ -164,12 +164,12 @@ def test_the_resources_of_another_cell() -> None:
          ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, runner, "
           "image, duration, "
          "constraints, spread, different_machines, near, apart_from, locality, restart, health, time_limit, "
-         "repeatable, grace, log_limit, "
+         "repeatable, grace, keep_output, "
          "array")),
         ("name: a\ntasks:\n- cpu: 2",
          ("3: tasks[0].cpu: unknown field; did you mean resources: {cpu: …}? allowed: name, count, resources, command, "
           "runner, image, duration, constraints, spread, different_machines, near, apart_from, locality, restart, "
-          "health, time_limit, repeatable, grace, log_limit, array")),
+          "health, time_limit, repeatable, grace, keep_output, array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          "3: tasks[0].locality.zones: unknown field; allowed: machines, where, domains, wait"),
         ("name: a\ntasks:\n- locality: {wait: [5s]}",
@@ -222,9 +222,9 @@ def test_the_resources_of_another_cell() -> None:
          "3: tasks[0].restart.tries: unknown field; allowed: attempts, delay, factor, interval, elsewhere, lost"),
         ("name: a\ntasks:\n- restart: {attempts: 3, factor: 0}",
          "3: tasks[0].restart.factor: 0 is not allowed; want at least 1.0"),
-        ("name: a\ntasks:\n- log_limit: 10",
-         "3: tasks[0].log_limit: 10 is not a size; write for example 64Ki, 10Mi or 1Gi"),
-        ("name: a\ntasks:\n- log_limit: 2Gi", "3: tasks[0].log_limit: '2Gi' is not allowed; want 4Ki to 1Gi"),
+        ("name: a\ntasks:\n- keep_output: 10",
+         "3: tasks[0].keep_output: 10 is not a size; write for example 64Ki, 10Mi or 1Gi"),
+        ("name: a\ntasks:\n- keep_output: 2Gi", "3: tasks[0].keep_output: '2Gi' is not allowed; want 4Ki to 1Gi"),
         ("name: a\ntasks:\n- time_limit: soon",
          "3: tasks[0].time_limit: 'soon' is not a duration; write for example 30s, 5m, 1h30m or 250ms"),
         ("name: a\ntasks:\n- different_machines: 1", "3: tasks[0].different_machines: 1 is not true or false"),

@@ -25,7 +25,7 @@ OTHERS = [
     "{name: a, speculation: true, tasks: [{count: 2, command: ['true'], repeatable: true}]}",
     "{name: a, speculation: {after: 2m, copies: 3}, expected_duration: 90s, tasks: [{}, {name: other}]}",
     "{name: a, on_abandon: keep, weight: 2.5, annotations: {x: '010', y: 'yes', z: '1:30', q: '~'}, tasks: [{}]}",
-    "{name: a, tasks: [{health: {command: [curl], interval: 3s}, restart: {lost: 3, delay: 1s}, log_limit: 1Mi}]}",
+    "{name: a, tasks: [{health: {command: [curl], interval: 3s}, restart: {lost: 3, delay: 1s}, keep_output: 1Mi}]}",
 ]
 
 

@@ -250,11 +250,11 @@ def test_every_field_that_job_files_store_is_in_a_table() -> None:
     tasks:
       - {name: t, array: 0-3, resources: {cpu: 1}, command: ["true"], duration: 3s, constraints: [has a],
          spread: [rack], different_machines: true, near: x, apart_from: y, locality: {machines: [m1]},
-         restart: {attempts: 2}, time_limit: 3s, grace: 2s, log_limit: 64Ki, runner: podman, image: alpine}
+         restart: {attempts: 2}, time_limit: 3s, grace: 2s, keep_output: 64Ki, runner: podman, image: alpine}
     """
     (found,) = load([JobFile("f", text)], Dimensions(), lambda: "id", lambda name: name)
     assert found.spec.keys() <= {each.name for each in SPEC}
     assert {"environment", "update", "on_abandon"} <= found.spec.keys()
     assert found.groups[0].spec.keys() <= {each.name for each in GROUP_SPEC}
-    assert {"locality", "restart", "log_limit"} <= found.groups[0].spec.keys()
+    assert {"locality", "restart", "keep_output"} <= found.groups[0].spec.keys()
     assert {*FIELDS} <= {each.name for each in GROUP_SPEC if each.seen is Seen.ALL}

@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.resources import Dimensions
 from omega.jobfile.reader import JobFile, load
-from omega.live.agent.orders import GRACE_MS, LOG_BYTES, Site, order
+from omega.live.agent.orders import GRACE_MS, KEEP_OUTPUT, Site, order
 from omega.live.agent.places import PlacementKey
 from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
 from omega.upkeep import OF_SERVICES
@@ -47,7 +47,7 @@ def test_a_job_that_says_little() -> None:
         "final": None,
         "time_limit_ms": 0,
         "grace_ms": GRACE_MS,
-        "log_bytes": LOG_BYTES,
+        "log_bytes": KEEP_OUTPUT // 2,
         "cpu_millicores": 500,
         "memory_bytes": 64 << 20,
         "cgroup": "",
@@ -101,13 +101,13 @@ def test_a_job_that_says_all() -> None:
         "restart": {"attempts": 3, "delay": 5, "factor": 1.5},
         "time_limit": 9,
         "grace": 0,
-        "log_limit": 4096,
+        "keep_output": 4096,
     }
     found = ordered({"groups": [{}, said], "environment": {"A": "1", "PATH": "/mine"}}, PATH="/bin")
     assert found["command"] == ["a", "b"]
     restart = {"attempts": 3, "delay_ms": 5, "factor": 1.5, "interval_ms": 0, "elsewhere": False}
     assert found["restart"] == restart
-    assert (found["time_limit_ms"], found["grace_ms"], found["log_bytes"]) == (9, 0, 4096)
+    assert (found["time_limit_ms"], found["grace_ms"], found["log_bytes"]) == (9, 0, 2048)
     surroundings = found["environment"]
     assert (surroundings["A"], surroundings["PATH"], surroundings["OMEGA_GROUP"]) == ("1", "/mine", "work")
 

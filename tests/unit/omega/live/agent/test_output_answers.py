@@ -65,3 +65,10 @@ def test_of_many_requests_the_newest_are_answered_and_strange_ones_are_left_out(
     asked = [OutputRequest(f"{i:08x}", "j", 0, 2, "stdout", 0).message() for i in range(MOST_ANSWERS + 3)]
     answer_requests(cell, places, ["! 7", "- 1 2 3", *asked, "? of another version"])  # type: ignore[arg-type]
     assert sorted(cell.answers) == [f"{i:08x}" for i in range(4, MOST_ANSWERS + 3)]
+
+
+def test_an_answer_ends_where_output_was_dropped(places: AgentPlaces) -> None:
+    (places.task(PlacementKey("j", 0, 2, 12)) / "stdout.20").write_bytes(b"xyz")
+    assert _ask(places, 0) == OutputPart(12, 0, b"0123456789abc")
+    assert _ask(places, 13) == OutputPart(12, 20, b"xyz")
+    assert _ask(places, -500) == OutputPart(12, 20, b"xyz"), "the end, without a hole"

@@ -183,7 +183,12 @@ def test_a_flood_fills_no_disk_and_stalls_no_task(order: Order) -> None:
     there = files(place, "stdout")
     size = sum(path.stat().st_size for _, path in there)
     assert 50_000 <= size <= 100_000
-    assert there[0][0] + size == 3_000_000
+    assert (there[0][0], there[0][1].stat().st_size) == (0, 25_000), "the beginning stays"
+    assert there[-1][0] + there[-1][1].stat().st_size == 3_000_000
+    text = b"".join(StreamReader(place, "stdout").more())
+    assert text.startswith(b"000000000\n000000001\n")
+    assert text.endswith(b"000299999\n")
+    assert f"\ncut: {3_000_000 - size:,} bytes after the first 25,000 bytes\n".encode() in text
     assert tail(place, "stdout", 10) == b"000299999\n"
 
 
@@ -256,6 +261,21 @@ def test_out_of_memory_is_what_died_of_it_in_this_attempt(order: Order, command:
     assert kept(place) == ("failed", reason)
 
 
+def test_a_disk_without_room_for_a_file_ends_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = Output(tmp_path, "stdout", 20)
+    with monkeypatch.context() as full:
+        full.setattr(output, "_open", _no_room)
+        output.take(b"0123456789")
+        output.take(b"lost")
+    output.take(b"abc")
+    assert b"".join(StreamReader(tmp_path, "stdout").more()) == b"01234abc"
+    output.file.close()
+
+
+def _no_room() -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
     output = Output(tmp_path, "stdout", 20)
     reader, late = StreamReader(tmp_path, "stdout"), StreamReader(tmp_path, "stdout")
@@ -265,9 +285,9 @@ def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
     assert b"".join(reader.more()) == b"789abc"
     assert b"".join(late.more()) == b"0123456789abc"
     output.take(b"defghijklmnopqrstuvwxyz")
-    assert b"".join(reader.more()) == b"klmnopqrstuvwxyz"
-    assert (reader.at, reader.cut) == (36, 7)
-    assert [start for start, _ in files(tmp_path, "stdout")] == [20, 30]
+    assert b"".join(reader.more()) == b"\ncut: 13 bytes after the first 13 bytes\nqrstuvwxyz"
+    assert (reader.at, reader.cut) == (36, 13)
+    assert [start for start, _ in files(tmp_path, "stdout")] == [0, 26, 33]
     assert tail(tmp_path, "stdout", 8) == b"stuvwxyz"
     output.file.close()
 
