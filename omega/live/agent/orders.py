@@ -49,14 +49,19 @@ def group_spec(job: Job, group: int) -> Mapping[str, Any]:
 def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
     """Return the order of one task; `own` holds the variables of tasks that run an Omega command.
 
-    The task's environment is the agent's without OMEGA_ settings, then the job's variables, then the task's identity.
+    The task's environment is the agent's without OMEGA_ settings and its own directories, then the job's variables,
+    then the task's identity; PWD is the task's directory (task_start.py).
     Its directory is the job's, else the directory of submission if it exists here, else the task's own; a copy of a
     slow task runs in its own. Raises BadInput when the task's runner is not on this machine, refuses or fails.
     """
     said = group_spec(job, key.group)
     group = job.groups[key.group]
     restart = restarts(job.kind, said.get("restart"), once=group.once)
-    inherited = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
+    inherited = {
+        name: value
+        for name, value in site.surroundings.items()
+        if not name.startswith("OMEGA_") and name not in ("PWD", "OLDPWD")
+    }
     if site.user is not None:
         inherited |= {"HOME": site.user["home"], "USER": site.user["name"], "LOGNAME": site.user["name"]}
     runner, directory = str(said.get("runner") or ""), _directory(job, key.group, place, site)

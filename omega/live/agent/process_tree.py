@@ -97,12 +97,15 @@ def below(roots: Iterable[int], table: Table) -> set[int]:
 
 def marked(mark: bytes) -> set[int]:
     """Return the processes with ``NAME=value`` in their environment, as far as readable."""
-    pids = set[int]()
-    for place in PROC.glob("[0-9]*"):
-        with suppress(OSError):
-            if mark in (place / "environ").read_bytes().split(b"\0"):
-                pids.add(int(place.name))
-    return pids
+    return {pid for place in PROC.glob("[0-9]*") if has_mark(pid := int(place.name), mark)}
+
+
+def has_mark(pid: int, mark: bytes) -> bool:
+    """Return whether a process has ``NAME=value`` in its environment; no for one that cannot be read."""
+    try:
+        return mark in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def send(pid: int, since: str, number: signal.Signals) -> None:

@@ -12,7 +12,6 @@ two files in the task's directory:
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any
 
 from omega.live.agent import task_start
 from omega.live.agent.lease_file import now, write
+from omega.live.agent.process_tree import below, children, has_mark, kill_all
 
 NEVER = float("inf")
 HEALTH, GRANT = "health", "grant"
@@ -30,12 +30,21 @@ POLL_SECONDS = 0.5
 """Interval at which the supervisor of an unhealthy task looks for a grant."""
 
 
-class HealthCheck:
-    """Runs one health command in the task's directory as its user; discards its output."""
+MARK = "OMEGA_HEALTH_COMMAND"
+"""Variable of the processes of a health command, by which they differ from those of the task: its directory, and which
+of the two commands it is."""
 
-    def __init__(self, order: Mapping[str, Any], said: Mapping[str, Any] | None) -> None:
-        """Take the settings `said`; without a command no check is due."""
-        self.order, self.said = order, said or {"command": []}
+
+class HealthCheck:
+    """Runs one health command in the task's directory as its user; discards its output.
+
+    What a check started ends with the check, in any process group and session. A process that clears its environment
+    after it left its parent ends with the task.
+    """
+
+    def __init__(self, order: Mapping[str, Any], said: Mapping[str, Any] | None, name: str) -> None:
+        """Take the settings `said`; without a command no check is due. `name` is no other check's on this computer."""
+        self.order, self.said, self.name = order, said or {"command": []}, name
         self.process: subprocess.Popen[bytes] | None = None
         self.at = NEVER
 
@@ -51,6 +60,7 @@ class HealthCheck:
         code = None if self.process is None else self.process.poll()
         if code is not None:
             self.process = None
+            self._kill_rest()
             return self._again(f"health command: exit {code}" if code else "")
         if self.at > now():
             return None
@@ -58,7 +68,7 @@ class HealthCheck:
             self._kill()
             return self._again(f"health command: no answer in {self.said['timeout_ms'] / 1000:g} s")
         self.at = now() + self.said["timeout_ms"] / 1000
-        command, environment = self.said["command"], self.order["environment"]
+        command, environment = self.said["command"], self.order["environment"] | {MARK: self.name}
         try:
             self.process = task_start.start(self.order, command, environment, lease_end, output=subprocess.DEVNULL)
         except (OSError, subprocess.SubprocessError) as error:
@@ -76,10 +86,17 @@ class HealthCheck:
 
     def _kill(self) -> None:
         if self.process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            pid = self.process.pid
+            kill_all(lambda table: {pid} | below([pid], table))
             self.process.wait()
             self.process = None
+            self._kill_rest()
+
+    def _kill_rest(self) -> None:
+        """Kill what the check left behind: this process, the supervisor, adopts orphans."""
+        mark, own = f"{MARK}={self.name}".encode(), children()
+        if own is None or any(has_mark(pid, mark) for pid in own):
+            kill_all(lambda table: {pid for pid in below([os.getpid()], table) if has_mark(pid, mark)})
 
 
 class TaskHealth:
@@ -89,7 +106,8 @@ class TaskHealth:
         """Read the order of the task in a directory."""
         said = order.get("checks") or {}
         self.directory = directory
-        self.ready, self.alive = HealthCheck(order, said.get("ready")), HealthCheck(order, said.get("alive"))
+        self.ready = HealthCheck(order, said.get("ready"), f"{directory}/ready")
+        self.alive = HealthCheck(order, said.get("alive"), f"{directory}/alive")
         self.failures_allowed = (said.get("alive") or {}).get("failures", 1)
         self.failures = 0
         self.proven_ms, self.proven_at = said.get("proven_ms", 0), NEVER

@@ -84,7 +84,7 @@ def start(
         return subprocess.Popen(
             command,
             cwd=order["directory"] if order["user"] is None else "/",
-            env={**environment, STORE_FD: str(number)} if store else environment,
+            env={**environment, "PWD": order["directory"], **({STORE_FD: str(number)} if store else {})},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -27,7 +27,13 @@ def ordered(spec: dict[str, Any], *there: str, own: dict[str, str] | None = None
 
 
 def test_a_job_that_says_little() -> None:
-    found = ordered({"groups": [{}, {"command": ["true"]}]}, PATH="/bin", OMEGA_STORE="redis://secret")
+    found = ordered(
+        {"groups": [{}, {"command": ["true"]}]},
+        PATH="/bin",
+        OMEGA_STORE="redis://secret",
+        PWD="/a",  # noqa: S106 - a directory
+        OLDPWD="/b",
+    )
     assert found == {
         "command": ["true"],
         "environment": {

@@ -420,3 +420,38 @@ def test_a_task_that_ends_ends_its_health_command(order: Order) -> None:
     place = healthy(order, "sh", "-c", "echo $$ > probe; exec sleep 60", task=task)
     assert kept(place) == ("finished", "")
     until(lambda: not process_tree.started(int((place / "work" / "probe").read_text())))
+
+
+LEFT_BEHIND = {
+    "a shell whose child hangs": "timeout 600 sleep {seconds}; true",
+    "a double fork that succeeds": "(setsid sleep {seconds} &) ; exit 0",
+    "a double fork that fails": "(setsid sleep {seconds} &) ; exit 1",
+}
+
+
+def sleeping(seconds: str) -> int:
+    """The number of processes that sleep for this many seconds."""
+    lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    return sum(line == f"sleep\0{seconds}\0".encode() for line in lines)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize("kind", ["ready", "alive"])
+@pytest.mark.parametrize("command", LEFT_BEHIND.values(), ids=LEFT_BEHIND)
+def test_what_a_health_command_started_ends_with_it(order: Order, kind: str, command: str) -> None:
+    seconds = f"777.{os.getpid()}"
+    command = f"echo >> tries; {command.format(seconds=seconds)}"
+    check = {"command": ["sh", "-c", command], "grace_ms": 0, "every_ms": 10, "timeout_ms": 200}
+    place = order("sleep", "60", checks={kind: check | {"failures": 1_000}, "max_down": 1})
+    process = start(place)
+    tries = place / "work" / "tries"
+    until(lambda: tries.exists() and len(tries.read_text().split("\n")) > 8)
+    assert sleeping(seconds) <= 1
+    process.terminate()
+    process.wait(TIMEOUT_SECONDS)
+
+
+def test_its_directory_is_the_one_of_the_task(order: Order) -> None:
+    place = order("printenv", "PWD", environment={"PATH": os.environ["PATH"], "PWD": "/elsewhere"})
+    assert kept(place) == ("finished", "")
+    assert said(place) == f"{place / 'work'}\n"
