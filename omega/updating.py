@@ -71,7 +71,7 @@ GROUP_FIELDS: Mapping[str, Effect] = {
     "health": Effect.REPLACES,
     "time_limit": Effect.REPLACES,
     "grace": Effect.REPLACES,
-    "log_limit": Effect.REPLACES,
+    "keep_output": Effect.REPLACES,
 }
 """The fields of a task group in a job file."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import JobStore
     from omega.jobfile.reader import JobFile
-    from omega.updating import JobUpdate
+    from omega.updating import GroupChange, JobUpdate
 
 PAUSE_SECONDS = 0.25
 
@@ -67,14 +67,25 @@ def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate"
     now = now or progress(job, "")  # retired meanwhile
     if app.as_json:
         change_json = {"id": job.id, "name": job.name, "replaces": change.replaced, "modify_index": job.modified}
-        change_json["restarts"] = change.restarts
+        change_json |= {"restarts": change.restarts, "changes": [each.as_json() for each in change.changes]}
         render.document({"cell": cell.name, "jobs": [change_json | now]})
     elif not following:
         what = f"{units.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"
         what = "ended, restarts" if change.restarts else what
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")
+    if not app.as_json:
+        for each in change.changes:
+            if each.replaced:
+                render.note(_replaced(each))
     if following and (gone or now.get("update") == "stalled"):
         ctx.exit(1)
+
+
+def _replaced(change: "GroupChange") -> str:
+    """Say why the tasks of a group are replaced, and what that costs."""
+    why = ", ".join(change.fields) or "the update before stalled"
+    lost = f"; the work of {units.count(change.running, 'running task')} is lost" if change.running else ""
+    return f"{change.name}: {units.count(change.replaced, 'task')} to be replaced ({why}){lost}"
 
 
 def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> dict[str, Any] | None:

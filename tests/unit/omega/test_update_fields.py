@@ -1,7 +1,9 @@
 """What an update does with each field of a job, with groups for copies, and with counts after it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +152,15 @@ def test_each_field_of_a_job_file_has_an_effect() -> None:
     assert set(JOB_FIELDS) == (_fields(JobForm) - {"tasks", "update"}) | update
     assert set(GROUP_FIELDS) == _fields(Tasks)
     assert set(JOB_FIELDS.values()) == set(Effect)
+
+
+def test_the_page_says_what_a_change_of_each_field_does() -> None:
+    page = (Path(__file__).parents[3] / "docs/services.md").read_text()
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ")]
+    said = {
+        cells[0].strip().partition(":")[0]: [set(re.findall(r"`([\w.]+)`", cell)) for cell in cells[1:]]
+        for cells in rows
+    }
+    for effect in Effect:
+        fields = [{name for name, its in table.items() if its is effect} for table in (JOB_FIELDS, GROUP_FIELDS)]
+        assert said["finds the job that is updated" if effect is Effect.FINDS else effect.value] == fields
