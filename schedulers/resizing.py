@@ -17,6 +17,7 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, Progress, ShardDurations
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.input_locality import groups_near, has_places
+from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.policies import Sizing
 from omega.schedulers.sizing.model import PLAN, Phase, Profile, Totals
 
@@ -24,7 +25,11 @@ LOOK_SECONDS = 1.0
 REST_SECONDS = 10.0
 """Time without further surplus for a job after surplus workers found no machine although the sums had room."""
 MOST_WAITING = 20
-"""Maximum number of pending jobs per other kind that are read."""
+"""Maximum number of pending jobs per kind that are read."""
+EXPLAINED_SECONDS = 1.9
+"""Time in which a heartbeat says why a job waits; after it a job of which nothing is said is taken to wait for room."""
+HELPED = frozenset({Reason.RESOURCES, Reason.SPREAD, Reason.WAITING, Reason.CONFLICTS, Reason.LOCALITY, Reason.PLACED})
+"""Reasons of pending jobs that room may help, unlike one that no machine suits, or that a limit holds back."""
 
 TotalsOf = Mapping[str, Mapping[int, int]]
 """New totals by job and task group."""
@@ -46,10 +51,14 @@ class Sized(NamedTuple):
 
 
 class Measurements(NamedTuple):
-    """The answer to Measure: the jobs that still exist, and pending jobs of other kinds."""
+    """The answer to Measure: the jobs that still exist, and pending jobs of other schedulers that room would help.
+
+    Of those that are `unexplained` no scheduler has said yet why they wait.
+    """
 
     jobs: Sequence[Sized]
     waiting: Sequence[Job]
+    unexplained: Container[str] = ()
 
 
 class Resize(NamedTuple):
@@ -69,15 +78,15 @@ class Elastic:
     """The elastic jobs of a scheduler, their specs, and when to measure them next (seconds).
 
     `sizing` decides; without one nothing is elastic. `strangers`: running jobs may have come from a lost scheduler.
-    `waited`: jobs of other kinds that were pending at the last measurement. `rests`: time until which a job gets no
-    more surplus.
+    `waited`: pending jobs of other schedulers, and since when they are known (seconds). `rests`: time until which a job
+    gets no more surplus.
     """
 
     sizing: Sizing | None = None
     jobs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     due: float = 0.0
     strangers: bool = True
-    waited: frozenset[str] = frozenset()
+    waited: dict[str, float] = field(default_factory=dict)
     rests: dict[str, float] = field(default_factory=dict)
 
     def take(self, job: Job) -> None:
@@ -132,15 +141,19 @@ class Elastic:
     ) -> dict[str, dict[int, int]]:
         """Return the totals to change; those of current jobs wait for their outcome.
 
-        Requested workers, and jobs of other kinds that were pending at the last measurement too, count as placed: the
-        policy sees that much less idle, and gives up surplus when less than nothing is idle.
+        Requested workers, and jobs of other schedulers that have been pending for more than a look, count as placed:
+        the policy sees that much less idle, and gives up surplus when less than nothing is idle.
         """
         if self.sizing is None:
             return {}
-        waiting = [job for job in measured.waiting if job.id in self.waited]
-        self.waited = frozenset(job.id for job in measured.waiting)
+        self.waited = {job.id: self.waited.get(job.id, now) for job in measured.waiting}
+        since = {
+            job.id: now - (EXPLAINED_SECONDS if job.id in measured.unexplained else 0.0) for job in measured.waiting
+        }
+        waiting = [job for job in measured.waiting if self.waited[job.id] < since[job.id]]
         capacity, allocated = _sums(snapshot)
-        wanting = [group for job in waiting for group in job.groups] + [sized.job.groups[0] for sized in measured.jobs]
+        wanting = [group for job in waiting for group in job.groups if not group.optional]
+        wanting += [sized.job.groups[0] for sized in measured.jobs]
         for group in wanting:
             allocated = _plus(allocated, group.need, group.unplaced)
         known = {sized.job.id: sized for sized in measured.jobs}
@@ -270,8 +283,27 @@ def measure(asked: Measure, cell: SchedulerStore, kind: str, owned: str) -> Meas
         others = (job for job in cell.jobs() if job.kind == kind and job.id not in asked.jobs)
         jobs += [job for job in others if owned[bucket_of(job.id)] == "1" and can_grow(job)]
     sized = [Sized(job, cell.progress(job.id), cell.durations(job.name)) for job in jobs if _lives(job)]
-    waiting = [job_id for other, ids in cell.pending(MOST_WAITING).items() if other != kind for job_id in ids]
-    return Measurements(sized, [job for job in cell.jobs_by_id(waiting).values() if job.pending])
+    own = {each.job.id for each in sized}
+    reasons = _reasons(cell)
+    waiting = [
+        job_id
+        for ids in cell.pending(MOST_WAITING).values()
+        for job_id in ids
+        if job_id not in own and reasons.get(job_id, Reason.RESOURCES) in HELPED
+    ]
+    pending = [job for job in cell.jobs_by_id(waiting).values() if job.pending]
+    return Measurements(sized, pending, {job.id for job in pending} - reasons.keys())
+
+
+def _reasons(cell: SchedulerStore) -> dict[str, str]:
+    """Return why jobs were pending last, as far as heartbeats of schedulers say so."""
+    said = [
+        (int(at_ms), job_id, str(reason))
+        for figures in cell.figures().values()
+        for job_id, entries in figures.get("reasons", {}).items()
+        for at_ms, reason in entries[-1:]
+    ]
+    return {job_id: reason for _, job_id, reason in sorted(said)}
 
 
 def _lives(job: Job) -> bool:

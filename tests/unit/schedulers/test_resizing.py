@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.model import JobSpec, MachineState, TaskGroup
+from omega.cellstate.model import JobSpec, MachineState, TaskGroup, bucket_of
 from omega.cellstate.shards import TRIES, Worker
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.policies import Sizing
 from omega.schedulers.presets import mapreduce
 from omega.schedulers.resizing import LOOK_SECONDS, REST_SECONDS
 from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import owned
 from omega.schedulers.sizing.model import PLAN
 from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from tests.unit.schedulers.rig import Rig, spec
@@ -195,6 +196,37 @@ def test_surplus_is_given_back_when_others_wait_for_room() -> None:
     found.submit(spec("more", 40))
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 0), "but what was asked for is kept"
+
+
+@pytest.mark.parametrize("reason", ["CONSTRAINT", "TOO_LARGE", "LIMIT", "NO_EXECUTOR"])
+def test_a_job_that_room_does_not_help_takes_no_surplus_away(reason: str) -> None:
+    found = rig(MaxParallelism(), [(1_000, 1_000)] * 2)
+    found.submit(job())
+    found.until_placed("a")
+    batch = found.other.register_scheduler("batch/9", "n", 600_000, 0)
+    found.submit(spec("other", 8))
+    found.other.renew_scheduler(batch, 600_000, {"reasons": {"other": [[1, "RESOURCES"], [2, reason]]}})
+    pass_looks(found)
+    assert sizes(found) == (0, 5, 0, 15)
+    found.other.renew_scheduler(batch, 600_000, {"reasons": {"other": [[2, reason], [3, "RESOURCES"]]}})
+    pass_looks(found)
+    assert sizes(found) == (0, 5, 0, 7)
+
+
+def test_surplus_is_given_back_to_jobs_of_another_scheduler_of_the_kind() -> None:
+    found = rig(MaxParallelism(), [(1_000, 1_000)] * 2)
+    second = found.other.register_scheduler("mapreduce/1", "n", 600_000, 0)
+    own = found.live.owned = owned("mapreduce/0", ["mapreduce/0", "mapreduce/1"])
+    mine, theirs = (next(f"q{i}" for i in range(100) if own[bucket_of(f"q{i}")] == bit) for bit in "10")
+    found.submit(job(mine))
+    found.until_placed(mine)
+    pass_looks(found)
+    assert sizes(found, mine) == (0, 5, 0, 15)
+    found.submit(job(theirs, 3, name="others"))
+    found.other.renew_scheduler(second, 600_000, {"reasons": {theirs: [[1, "RESOURCES"]]}})
+    pass_looks(found)
+    assert sizes(found, mine) == (0, 5, 0, 12)
+    assert sizes(found, theirs)[0] == 3, "its own scheduler places it"
 
 
 def test_under_a_cap_surplus_is_given_back_when_the_cell_fills() -> None:
