@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.errors import Duplicate, Refused
 from omega.cellstate.model import MachineState
 from omega.queries import units
-from omega.queries.machines import find_machines, tasks_on
+from omega.queries.machines import machines_to_change, tasks_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ def set_state(
 
     `deadline_ms`: after this time the machines' tasks are evicted; None clears an earlier deadline.
     """
-    machines = find_machines(cell, names)
+    machines = machines_to_change(cell, names)
     agents = {agent.number for agent in cell.agents().values() if agent.lives} if to is MachineState.GONE else ()
     answers = []
     for machine in machines:
@@ -119,7 +119,7 @@ def set_attributes(
     """Set attributes of a machine; None removes one. Refused when tasks must leave its pool tree, unless `evict`."""
     from omega.pools.leaving import after_attributes, check
 
-    machine = find_machines(cell, [name])[0]
+    machine = machines_to_change(cell, [name])[0]
     leaving = after_attributes(cell, machine.index, changes)
     check(leaving, f"machine {machine.name}", evict=evict)
     cell.set_machine_attributes(machine.index, changes, now_ms, by)
@@ -139,7 +139,7 @@ def resize(
 
     Then tasks that no longer fit are evicted: lowest precedence first, newest first.
     """
-    machine = find_machines(cell, [name])[0]
+    machine = machines_to_change(cell, [name])[0]
     parsed = cell.dimensions.parse(amounts)
     given = [amount if each in amounts else None for each, amount in zip(cell.dimensions.names, parsed, strict=True)]
     capacity = [old if new is None else new for old, new in zip(machine.capacity, given, strict=True)]

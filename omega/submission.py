@@ -13,7 +13,7 @@ from omega.cellstate.errors import BadInput, Duplicate, NotReplicated, Overtaken
 from omega.cellstate.shards import KEPT_MS, UNSENT_MS
 from omega.queries.job_fields import KindFields
 from omega.queries.job_state import ended
-from omega.queries.jobs import find_job
+from omega.queries.jobs import job_to_change
 from omega.queries.mapreduce import PLAN
 from omega.queries.wording import listing
 from omega.users import STATED, owned, user_of
@@ -89,7 +89,7 @@ def jobs_of(
     from omega.jobfile.reader import load
 
     fields_of = (fields or KindFields(cell)).of
-    return load(files, cell.dimensions, next_id, lambda name: find_job(cell, name).id, fields_of)
+    return load(files, cell.dimensions, next_id, lambda name: job_to_change(cell, name).id, fields_of)
 
 
 def prepared(

@@ -11,7 +11,7 @@ from omega.cli.app import App
 from omega.cli.job.options import check_option, force_option, jobs_options, one_only
 from omega.queries import units
 from omega.queries.job_state import state
-from omega.queries.jobs import find_job
+from omega.queries.jobs import job_to_change
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -32,7 +32,7 @@ def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore,
 
 def _own_jobs(app: App, cell: "StoredCell", asked: Sequence[str], *, force: bool) -> "Collection[Job]":
     """Return the jobs of these names or ids, each once. Raises Refused for jobs of others, see check_owner."""
-    jobs = {job.id: job for job in (find_job(cell, name) for name in asked)}.values()
+    jobs = {job.id: job for job in (job_to_change(cell, name) for name in asked)}.values()
     check_owner(app.user, cell, jobs, force=force)
     return jobs
 

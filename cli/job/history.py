@@ -23,7 +23,7 @@ def history(app: App, job: str, pair: tuple[int, int] | None) -> None:
 
     Each version has the fields in which it differs from the one before. omega job revert goes back to one.
     """
-    from omega.queries.jobs import find_job
+    from omega.queries.jobs import find_job, job_to_change
     from omega.queries.versions import compared, history
     from omega.versions import find
 
@@ -79,12 +79,12 @@ def revert(
     """
     from omega.changes import update
     from omega.cli.job.update import report
-    from omega.queries.jobs import find_job
+    from omega.queries.jobs import find_job, job_to_change
     from omega.versions import find
 
     app: App = ctx.obj
     cell = app.open(to_change=True)
-    found = find_job(cell, job)
+    found = job_to_change(cell, job)
     spec = find(found, number).spec(found)
     changed, change = update(cell, spec, check, app.user, app.now_ms, app.by, force=force)
     report(ctx, cell, changed, change, follow=follow)

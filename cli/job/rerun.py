@@ -6,7 +6,7 @@ from omega.changes import check_owner
 from omega.cli.app import App
 from omega.cli.job.options import follow_option, force_option, hold_option
 from omega.cli.job.submission import submit
-from omega.queries.jobs import find_job
+from omega.queries.jobs import job_to_change
 from omega.rerunning import rerun
 from omega.submission import prepared
 
@@ -43,7 +43,7 @@ def command(
         raise click.UsageError("--group goes with --tasks")
     app: App = ctx.obj
     cell = app.open(to_change=True)
-    origin = find_job(cell, job)
+    origin = job_to_change(cell, job)
     check_owner(app.user, cell, [origin], force=force)
     spec = rerun(cell, origin, name, failed=failed, tasks=tasks, group=group)
     submit(ctx, cell, prepared(cell, [spec], app.user), follow, hold=hold)

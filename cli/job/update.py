@@ -67,7 +67,7 @@ def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate"
     now = now or progress(job, "")  # retired meanwhile
     if app.as_json:
         change_json = {"id": job.id, "name": job.name, "replaces": change.replaced, "modify_index": job.modified}
-        change_json |= {"restarts": change.restarts, "changes": [each.as_json() for each in change.changes]}
+        change_json |= {"restarts": change.restarts, "group_changes": [each.as_json() for each in change.changes]}
         render.document({"cell": cell.name, "jobs": [change_json | now]})
     elif not following:
         what = f"{units.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"

@@ -250,7 +250,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         if check is not None and len(asked) != 1:
             raise BadInput("check is the modify index of one job; name one")
         cell.members()
-        records = {job.id: job for job in (self._find(cell, name) for name in asked)}
+        records = {job.id: job for job in (self._find(cell, name, jobs.job_to_change) for name in asked)}
         changes.check_owner(self.user, cell, records.values(), force=force)
         return list(records.values())
 

@@ -7,7 +7,7 @@ from omega.cellstate.errors import BadInput
 from omega.client.given_jobs import JobLike, given_jobs
 from omega.queries.job_fields import KindFields
 from omega.queries.job_state import ended
-from omega.queries.jobs import find_job
+from omega.queries.jobs import job_to_change
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
@@ -29,7 +29,7 @@ class DryRuns:
         from omega.versions import earlier, find, present
 
         with self._connections.cell() as cell:
-            record = find_job(cell, job)
+            record = job_to_change(cell, job)
             found = present(record) if version is None else find(record, version)
             fields = document(record, found, cell.dimensions)
             numbers = [each.number for each in (*earlier(record), present(record))]
@@ -64,7 +64,7 @@ class DryRuns:
         from omega.versions import find
 
         with self._connections.cell() as cell:
-            record = find_job(cell, job)
+            record = job_to_change(cell, job)
             return _update(cell, find(record, to).spec(record))
 
     @staticmethod
@@ -72,7 +72,7 @@ class DryRuns:
         from omega.queries.plans import plan_more
         from omega.schedulers.rolling import count_of, targets
 
-        record = find_job(cell, job)
+        record = job_to_change(cell, job)
         if count is None:
             more, before = {at: each.unplaced for at, each in enumerate(record.groups)}, None
         else:
@@ -90,14 +90,14 @@ def _update(cell: "JobStore", spec: "JobSpec") -> Document:
     job = changes.to_update(cell, spec)
     restarts = ended(job)
     fields = dict(spec.spec)
-    replaced = spec.total if restarts else 0
+    replaced, of_groups = spec.total if restarts else 0, list[Document]()
     if not restarts:
         again = cell.update_state(job.id).startswith("stalled")
         wanted = job_update(job, spec, again=again)
-        replaced = wanted.replaced
+        replaced, of_groups = wanted.replaced, [each.as_json() for each in wanted.changes]
         fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}
     groups = [group for group in spec.groups if not group.copies]
     after = Version(number_of(job) + 1, 0, "", fields, groups)
     changed = [each._asdict() for each in differences(present(job), after, cell.dimensions.names)]
     about = {"cell": cell.name, "id": job.id, "name": job.name, "modify_index": job.modified}
-    return about | {"replaces": replaced, "restarts": restarts, "changes": changed}
+    return about | {"replaces": replaced, "restarts": restarts, "changes": changed, "group_changes": of_groups}

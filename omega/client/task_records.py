@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from omega import changes
 from omega.client.arguments import known, positive
 from omega.client.together import Submission, submit_together
-from omega.queries.jobs import find_job
+from omega.queries.jobs import find_job, job_to_change
 
 if TYPE_CHECKING:
     from omega.client.connections import Connections
@@ -70,7 +70,7 @@ class TaskRecords:
 
         with self._connections.cell() as cell:
             cell.members()
-            origin = find_job(cell, job)
+            origin = job_to_change(cell, job)
             changes.check_owner(self.user, cell, [origin], force=force)
             spec = rerun(cell, origin, name, failed=failed, tasks=tasks, group=group)
             one = Submission([spec], hold)

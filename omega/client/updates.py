@@ -8,7 +8,7 @@ from omega.cellstate.errors import BadInput
 from omega.client.given_jobs import JobLike, given_jobs
 from omega.queries.job_fields import KindFields
 from omega.queries.job_status import progress, update_progress
-from omega.queries.jobs import find_job
+from omega.queries.jobs import find_job, job_to_change
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
@@ -54,11 +54,11 @@ class Updates:
 
         with self._connections.cell() as cell:
             cell.members()
-            record = find_job(cell, job)
+            record = job_to_change(cell, job)
             return self._updated(cell, find(record, to).spec(record), check, force=force)
 
     def _updated(self, cell: "JobStore", spec: "JobSpec", check: int | None, *, force: bool) -> Document:
         record, change = changes.update(cell, spec, check, self.user, _now_ms, self._by, force=force)
         about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
-        about["restarts"] = change.restarts
+        about |= {"restarts": change.restarts, "group_changes": [each.as_json() for each in change.changes]}
         return {"cell": cell.name, "jobs": [about | (update_progress(cell, record.id) or progress(record, ""))]}

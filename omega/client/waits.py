@@ -76,10 +76,10 @@ class Waits:
         outage = waiting.Outage(retry, timeout)
         return outage.survive(once)
 
-    def _find(self, cell: "Queries", asked: str) -> "Job":
+    def _find(self, cell: "Queries", asked: str, find: "Callable[[Queries, str], Job]" = find_job) -> "Job":
         """Return a job by id, name or prefix; JobLost when the store lost it and this client submitted it."""
         try:
-            return find_job(cell, asked)
+            return find(cell, asked)
         except Refused:
             self._submissions.check(cell, asked)
             raise

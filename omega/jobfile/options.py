@@ -13,7 +13,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import After, Gang, JobSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
 from omega.queries.job_fields import KindFields
-from omega.queries.jobs import find_job
+from omega.queries.jobs import job_to_change
 from omega.schedulers.constraints.demands import read_constraint, read_runner
 from omega.schedulers.speculation import with_copies
 from omega.submission import new_id
@@ -147,7 +147,7 @@ def _after(cell: "JobStore", waits: Sequence[str]) -> tuple[tuple[After, ...], d
     if not waits:
         return (), {}
     asked = [(name.removesuffix(":ok").removesuffix(":any"), name.endswith(":any")) for name in waits]
-    after = tuple(After(find_job(cell, name).id, any_end) for name, any_end in asked)
+    after = tuple(After(job_to_change(cell, name).id, any_end) for name, any_end in asked)
     return after, {"after": [{"job": name, "outcome": "any" if any_end else "ok"} for name, any_end in asked]}
 
 

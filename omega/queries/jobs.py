@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.queries.room import Room
 
+ID_SHOWN = 12
+"""Letters of an id that lists print."""
+EXACT = f"a change takes the exact name, or the id or its first {ID_SHOWN} letters"
+
 
 def find_job(cell: "Queries", asked: str) -> "Job":
     """Return a job by its id, its name (of several jobs the newest), or a prefix of its id, in this order.
@@ -42,6 +46,28 @@ def find_job(cell: "Queries", asked: str) -> "Job":
         job = cell.job(near[0]) if near else None
     if job is None:
         raise NotFound(f"job {asked!r}: not in cell {cell.name}; see omega job list{_lately_lost(cell)}")
+    return job
+
+
+def job_to_change(cell: "Queries", asked: str) -> "Job":
+    """Return a job by its name (of several jobs the newest), its id, or the `ID_SHOWN` letters of it that lists print.
+
+    Reading may guess (`find_job`); a change of the wrong job cannot be taken back. Raises NotFound, and names the job
+    that a word would have found.
+    """
+    job = cell.job(asked)
+    if job is None and (named := cell.ids_by_name([asked])):
+        job = cell.job(named[asked])
+    if job is None and len(asked) == ID_SHOWN:
+        return find_job(cell, asked)
+    if job is None:
+        try:
+            near = find_job(cell, asked)
+        except NotFound:
+            raise
+        except Refused as error:
+            raise NotFound(f"{str(error).removesuffix('; write more of the id')}; {EXACT}") from None
+        raise NotFound(f"job {asked!r}: no job has this name or id ({near.id} {near.name} begins so); {EXACT}")
     return job
 
 

@@ -47,6 +47,23 @@ def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
     return list(machines.values())
 
 
+def machines_to_change(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
+    """Return machines by their exact names, each once, in the given order.
+
+    Reading may guess (`find_machines`); a drain of the wrong machine cannot be taken back. Raises NotFound, and names
+    the machine that a word would have found.
+    """
+    machines: dict[int, Machine] = {}
+    for text in asked:
+        index = cell.machine_index(text)
+        machine = next(iter(cell.machines_at([index])), None) if index is not None else None
+        if machine is None:
+            near = next(iter(find_machines(cell, [text])))
+            raise NotFound(f"machine {text!r}: no machine has this name ({near.name} is near); write the exact name")
+        machines[machine.index] = machine
+    return list(machines.values())
+
+
 def _unknown(cell: str, text: str, near: Sequence[str]) -> Refused:
     if near:
         begin = f"{len(near):,} machines of cell {cell} begin so ({listing(near)})"

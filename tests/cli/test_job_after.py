@@ -68,7 +68,7 @@ def test_why_a_job_waits(omega: Omega, cell: RedisCell) -> None:
 def test_run_after(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     first = omega.json("job", "run", "--name", "first")["jobs"][0]["id"]
-    omega.text("job", "run", "--name", "second", "--after", "first", "--after", f"{first[:6]}:any", "--", "true")
+    omega.text("job", "run", "--name", "second", "--after", "first", "--after", f"{first[:12]}:any", "--", "true")
     found = cell.job(cell.job_id("second") or "")
     assert found is not None
     assert found.after == (After(first), After(first, any_end=True))
