@@ -23,7 +23,7 @@ def history(app: App, job: str, pair: tuple[int, int] | None) -> None:
 
     Each version has the fields in which it differs from the one before. omega job revert goes back to one.
     """
-    from omega.queries.jobs import find_job, job_to_change
+    from omega.queries.jobs import find_job
     from omega.queries.versions import compared, history
     from omega.versions import find
 
@@ -79,7 +79,7 @@ def revert(
     """
     from omega.changes import update
     from omega.cli.job.update import report
-    from omega.queries.jobs import find_job, job_to_change
+    from omega.queries.jobs import job_to_change
     from omega.versions import find
 
     app: App = ctx.obj
