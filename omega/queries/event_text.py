@@ -70,8 +70,11 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
     sorts: dict[tuple[Any, ...], list[Event]] = {}
     last: dict[str, list[Event]] = {}
     for event in events:
-        if "events" in event.more and event.kind in last:  # the number of further ones like the last
-            last[event.kind].append(replace(event, job=last[event.kind][-1].job))
+        if "events" in event.more:  # the number of further ones like the last
+            if event.kind in last:
+                last[event.kind].append(replace(event, job=last[event.kind][-1].job))
+            else:  # the last of them is no longer kept
+                yield _further(event)
             continue
         if event.kind == "drop" and names.are_copies(event):
             continue  # the end of a copy says it
@@ -88,6 +91,12 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
         else:
             for same in by_job.values():
                 yield _sentence(same, 1, names)
+
+
+def _further(event: Event) -> str:
+    """Return the text of events of which only the number is kept."""
+    tasks = f" of {units.count(event.count, 'task')}" if event.count else ""
+    return f"{units.count(event.more['events'], 'further event')} of kind {event.kind}{tasks}"
 
 
 def _sort_of_reason(event: Event) -> str:
@@ -131,7 +140,8 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     if kind == "assert":
         return f"compared shares of pools for {who}"
     if kind == "ended":
-        return f"{who} {_STATES[first.more.get('state')]}"
+        how = first.more.get("state")
+        return f"{who} {_STATES.get(how, f'ended as {how}')}"
     if kind in _CHANGES:
         return _changed(same, who, names, one=one)
     return _about_cell(same, where)
@@ -164,7 +174,13 @@ def _changed(same: Sequence[Event], who: str, names: Names, *, one: bool) -> str
         return f"{names.job(other)} waits for {who}" if one else f"{who} awaited"
     if kind == "met":
         return f"{who} no longer waits for {names.job(other)}" if one else f"{who} no longer waiting"
-    totals = (f"group {event.more['group']} to {units.count(event.more['total'], 'task')}" for event in same)
+    totals = [
+        f"group {event.more['group']} to {units.count(event.more['total'], 'task')}"
+        for event in same
+        if "events" not in event.more
+    ]
+    others = sum(event.more.get("events", 0) for event in same)
+    totals += [f"{units.count(others, 'further group')}"] * (others > 0)
     return f"resized {who}: {', '.join(totals)}"
 
 
