@@ -18,7 +18,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.gangs import check_gang
 from omega.cellstate.plain_text import check_text, check_texts
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources, largest_sum, shown
-from omega.cellstate.spec_fields import check_group_spec, check_spec
+from omega.cellstate.spec_fields import check_group_spec, check_spec, check_starts
 from omega.cellstate.task_losses import TaskLoss
 
 MOST_CLAIMS = 5_000
@@ -205,6 +205,7 @@ class JobSpec:
         if not all(_ID.fullmatch(wait.job) for wait in self.after) or len(self.after) > MOST_WAITS:
             raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
         check_spec(self.spec, self.name)
+        check_starts(self.spec, [group.spec for group in self.groups if not group.copies], self.name)
         check_copies(self.name, self.groups, gang=self.gang > 0)
         if self.gang or self.gang_min:
             check_gang(self.name, self.gang_min, self.total, most=MOST_CLAIMS, gang=self.gang > 0)

@@ -11,8 +11,11 @@ from typing import Any
 
 from omega.cellstate.errors import BadInput
 
-MOST_LETTERS = 131_071
-"""Maximum length of one text: Linux limits one argument of a program (MAX_ARG_STRLEN without its end)."""
+MOST_BYTES = 131_071
+"""Maximum size of one text in UTF-8: Linux limits one argument of a program (MAX_ARG_STRLEN without its end)."""
+MOST_STARTED = 1 << 20
+"""Maximum size of a command with its environment: Linux limits both to a quarter of the stack (2 MiB as a rule, and 8
+bytes a word); the rest is for the environment of the agent."""
 MOST_IN_ALL = 8 << 20
 """Maximum length of all texts of a job or a task group together."""
 MOST_REASON = 200
@@ -65,6 +68,11 @@ def check_text(text: str, what: str, *, lines: bool = False) -> str:
     return text
 
 
+def size_of(text: str) -> int:
+    """Return the bytes of a text as programs get it."""
+    return len(text.encode(errors="surrogatepass"))
+
+
 def check_texts(value: Any, what: str) -> None:
     """Check every text within a plain value, names of fields included. Raises BadInput."""
     if all_printable(value):
@@ -79,7 +87,7 @@ def all_printable(value: Any) -> bool:
     letters, ahead = 0, [value]
     for each in ahead:  # which grows meanwhile
         if isinstance(each, str):
-            if not (each.isascii() and each.isprintable() and len(each) <= MOST_LETTERS):
+            if not (each.isascii() and each.isprintable() and len(each) <= MOST_BYTES):
                 return False
             letters += len(each)
         elif isinstance(each, Mapping):
@@ -116,8 +124,8 @@ def _texts(value: Any, path: Path, *, lines: bool) -> Iterator[tuple[Path, str, 
 
 
 def _problem(text: str, *, lines: bool) -> str:
-    if len(text) > MOST_LETTERS:
-        return f"{len(text):,} letters; the most is {MOST_LETTERS:,}"
+    if len(text) > MOST_BYTES // 4 and (size := size_of(text)) > MOST_BYTES:
+        return f"{size:,} bytes; the most is {MOST_BYTES:,}: put it into a file that the command reads"
     for match in _UNSAFE.finditer(text):
         if not (lines and match[0] in _LINES):
             around = repr(text[max(0, match.start() - 20) : match.start() + 20])

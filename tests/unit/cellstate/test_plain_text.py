@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from omega.cellstate.errors import BadInput
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup, check_author, merged
-from omega.cellstate.plain_text import MOST_IN_ALL, MOST_LETTERS, check_text, check_texts, cleaned, escaped
+from omega.cellstate.plain_text import MOST_BYTES, MOST_IN_ALL, check_text, check_texts, cleaned, escaped
 from omega.cellstate.redis import RedisCell
 
 BAD = [
@@ -111,8 +111,10 @@ def test_the_door_of_the_twin() -> None:
 
 
 def test_sizes() -> None:
-    with pytest.raises(BadInput, match=r"^user: 131,072 letters; the most is 131,071$"):
-        check_text("a" * (MOST_LETTERS + 1), "user")
+    with pytest.raises(BadInput, match=r"^user: 131,072 bytes; the most is 131,071: put it"):
+        check_text("a" * (MOST_BYTES + 1), "user")
+    with pytest.raises(BadInput, match=r"^user: 131,072 bytes"):
+        check_text("я" * 65_536, "user")
     with pytest.raises(BadInput, match="more than 8,388,608 letters in all; put them into a file"):
         check_texts({"command": ["a" * 100_000] * (MOST_IN_ALL // 100_000 + 1)}, "job a")
 

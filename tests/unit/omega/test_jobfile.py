@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -384,3 +385,27 @@ def test_whatever_a_file_holds_it_is_jobs_or_one_line(value: Any) -> None:
 def test_any_text_is_jobs_or_one_line(text: str) -> None:
     found = jobs_or_message(text, "x.yaml")
     assert not isinstance(found, str) or "\n" not in found
+
+
+LONG = "я" * 65_536
+"""131,072 bytes, one more than the kernel takes as a word."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "tasks", "said"),
+    [
+        ({}, {"command": ["echo", LONG]}, "tasks[0].command[1]: 131,072 bytes; the most is 131,071"),
+        ({}, {"health": {"command": [LONG]}}, "tasks[0].health.command[0]: 131,072 bytes"),
+        ({"update": {"health": {"command": [LONG]}}}, {}, "update.health.command[0]: 131,072 bytes"),
+        ({"environment": {"NAME": "a" * 131_070}}, {}, "environment.NAME: 131,075 bytes with its name"),
+        ({"environment": {f"V{i}": "я" * 65_500 for i in range(20)}}, {}, "tasks[0].command: 2,620,"),
+        ({}, {"command": ["echo", *["a" * 20_000] * 200]}, "tasks[0].command: 4,001,813 bytes with the environment"),
+        ({}, {"health": {"command": ["echo", *["a" * 20_000] * 200]}}, "tasks[0].health.command: 4,001,813 bytes"),
+    ],
+    ids=["word", "health", "readiness", "variable", "variables", "words", "health words"],
+)
+def test_what_no_program_starts_with_is_refused(fields: dict[str, Any], tasks: dict[str, Any], said: str) -> None:
+    job = {"name": "web", "kind": "service", **fields, "tasks": [{"command": ["true"], **tasks}]}
+    with pytest.raises(BadInput, match=re.escape(said)) as refused:
+        load([JobFile("web.json", json.dumps(job), is_json=True)], Dimensions(), lambda: "web")
+    assert str(refused.value).startswith("web.json:1: ")
