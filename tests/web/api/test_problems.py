@@ -1,5 +1,7 @@
 """Errors are problem documents in the words of the command line."""
 
+import re
+
 import httpx
 import pytest
 
@@ -94,3 +96,20 @@ async def test_metrics(http: httpx.AsyncClient, cell: RedisCell) -> None:
     text = (await http.get("/metrics")).text
     assert f'omega_cell_machines{{cell="{cell.name}",state="up"}} 2.0' in text
     assert "process_resident_memory_bytes" in text
+
+
+async def test_unknown_words_of_a_query_change_nothing_on_every_route(http: httpx.AsyncClient, cell: RedisCell) -> None:
+    """An intended dry run of a route that has none is refused, and so is each misspelt word."""
+    before, tried = cell.counters()["version"], 0
+    paths = (await http.get("/v1/openapi.json")).json()["paths"]
+    for path, methods in paths.items():
+        for method, said in methods.items() if path.startswith("/v1/") else ():
+            known = {each["name"] for each in said.get("parameters", ()) if each["in"] == "query"}
+            for word in {"dry_run", "dryrun", "stat"} - known:
+                at = re.sub(r"\{\w+\}", "x", path)
+                answer = await http.request(method, f"{at}?{word}=true", content=b"{}")
+                tried += 1
+                assert answer.status_code == 422, (method, path, word, answer.text)
+                assert f"query '{word}': unknown; allowed: " in answer.json()["detail"], (method, path, word)
+    assert tried > 100
+    assert cell.counters()["version"] == before
