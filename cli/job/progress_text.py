@@ -46,26 +46,36 @@ class ProgressText:
     _back: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.groups = [GroupProgress(name) for name in group_names(self.job)]
+        self._know_groups()
+
+    def _know_groups(self) -> None:
+        for number, name in enumerate(group_names(self.job)):
+            self._part(number).name = name
+
+    def _part(self, group: int) -> GroupProgress:
+        """Return the progress of a group; an update adds groups, and events tell of them before the job does."""
+        while group >= len(self.groups):
+            self.groups.append(GroupProgress(str(len(self.groups))))
+        return self.groups[group]
 
     def add_event(self, event: Event) -> None:
         """Record an event of the job."""
         if event.kind == "conflict":
             self.conflicts += 1
         elif event.kind == "place":
-            part = self.groups[event.more["group"]]
+            part = self._part(event.more["group"])
             part.by[event.by] = None
             part.transactions.add(event.version)
             part.last_ms = max(part.last_ms, event.at_ms)
         elif event.kind in ("finished", "failed"):
-            part = self.groups[event.more["group"]]
+            part = self._part(event.more["group"])
             part.ran |= event.by.startswith("agent/")
             if why := event.more.get("reason"):
                 part.failures[why] = part.failures.get(why, 0) + (event.count or 0)
             if event.kind == "failed" and part.ran and part.failed is None:
                 part.failed = ranges.indices(event.more["tasks"])[0]
         elif event.kind in BACK:
-            part = self.groups[event.more["group"]]
+            part = self._part(event.more["group"])
             part.returned = event.version
             key = event.more["group"], event.kind
             self._back[key] = self._back.get(key, 0) + (event.count or 0)
@@ -73,14 +83,15 @@ class ProgressText:
     def update(self, job: Job, now_ms: int) -> list[str]:
         """Record the job's state; returns the lines to print."""
         self.job = job
+        self._know_groups()
         text: list[str] = []
-        for (i, kind), count in self._back.items():
+        known = [key for key in self._back if key[0] < len(job.groups)]
+        for (i, kind), count in [(key, self._back.pop(key)) for key in known]:
             surplus = job.groups[i].optional
             self.groups[i].placed &= surplus
             then = "not placed again (optional)" if surplus else "pending again"
             text.append(self._line(now_ms, i, f"{units.count(count, 'task')} {BACK[kind]}, {then}"))
-        self._back.clear()
-        for i, (part, group) in enumerate(zip(self.groups, job.groups, strict=True)):
+        for i, (part, group) in enumerate(zip(self.groups, job.groups, strict=False)):
             # The log is read after the job, whose state may be older than the loss of its tasks.
             outdated = part.returned > max(part.transactions, default=0)
             if not part.placed and not outdated and not group.unplaced and group.total > group.stopped:

@@ -70,11 +70,8 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
     sorts: dict[tuple[Any, ...], list[Event]] = {}
     last: dict[str, list[Event]] = {}
     for event in events:
-        if "events" in event.more:  # the number of further ones like the last
-            if event.kind in last:
-                last[event.kind].append(replace(event, job=last[event.kind][-1].job))
-            else:  # the last of them is no longer kept
-                yield _further(event)
+        if "events" in event.more and event.kind in last:  # the number of further ones like the last
+            last[event.kind].append(event)
             continue
         if event.kind == "drop" and names.are_copies(event):
             continue  # the end of a copy says it
@@ -93,12 +90,6 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
                 yield _sentence(same, 1, names)
 
 
-def _further(event: Event) -> str:
-    """Return the text of events of which only the number is kept."""
-    tasks = f" of {units.count(event.count, 'task')}" if event.count else ""
-    return f"{units.count(event.more['events'], 'further event')} of kind {event.kind}{tasks}"
-
-
 def _sort_of_reason(event: Event) -> str:
     """Return the part of a reason before the colon: ``precedence`` of ``precedence:4f1c09ab``."""
     return str(event.more.get("reason", "")).partition(":")[0]
@@ -106,9 +97,12 @@ def _sort_of_reason(event: Event) -> str:
 
 def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     """Return the text of events of one sort: of one job, with its name and reason, or of several jobs."""
-    first, one = same[0], jobs == 1
-    kind, count = first.kind, sum(event.count or 0 for event in same)
+    told = [event for event in same if "events" not in event.more]  # the others are numbers of further ones
+    one, count = jobs == 1, sum(event.count or 0 for event in same)
     others = sum(event.more.get("events", 0) for event in same)
+    if not told:
+        return _numbers(same[0].kind, others, count, names.job(same[0].job) if one and same[0].job else "")
+    first, kind = told[0], told[0].kind
     where = _where([names.machine(event.machine) for event in same if event.machine is not None], others)
     who = names.job(first.job) if one else units.count(jobs, "job")
     tasks = units.count(count, "task") + (_indices(same, names) if one else "")
@@ -142,16 +136,20 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     if kind == "ended":
         how = first.more.get("state")
         return f"{who} {_STATES.get(how, f'ended as {how}')}"
-    if kind in _CHANGES:
-        return _changed(same, who, names, one=one)
-    return _about_cell(same, where)
+    return _changed(told, who, names, others, one=one) if kind in _CHANGES else _about_cell(told, where)
+
+
+def _numbers(kind: str, events: int, tasks: int, who: str) -> str:
+    """Return the text of events of which a record has only the number: ``3 events of kind conflict of crawl``."""
+    of_tasks = f", {units.count(tasks, 'task')}" if tasks else ""
+    return f"{units.count(events, 'event')} of kind {kind}{f' of {who}' if who else ''}{of_tasks}"
 
 
 def _indices(same: Sequence[Event], names: Names) -> str:
     """Return the names of the tasks of an array, which have other indices than numbers; of many none."""
     groups: dict[int, str] = {}
     for event in same:
-        if not names.tasks(event):
+        if not names.tasks(event):  # not an array, or only the number of further events
             return ""
         group = event.more["group"]
         groups[group] = ranges.add(groups.get(group, ranges.EMPTY), event.more["tasks"])
@@ -160,8 +158,8 @@ def _indices(same: Sequence[Event], names: Names) -> str:
     return f" ({text})" if text and len(text) <= LONGEST_NAMES else ""
 
 
-def _changed(same: Sequence[Event], who: str, names: Names, *, one: bool) -> str:
-    """Return the text of a job's change by a user or by another job's end."""
+def _changed(same: Sequence[Event], who: str, names: Names, others: int, *, one: bool) -> str:
+    """Return the text of a job's change by a user or by another job's end; `others` are further ones in number."""
     first = same[0]
     kind, other = first.kind, first.more.get("other")
     if kind in ("gate", "pass"):
@@ -174,14 +172,9 @@ def _changed(same: Sequence[Event], who: str, names: Names, *, one: bool) -> str
         return f"{names.job(other)} waits for {who}" if one else f"{who} awaited"
     if kind == "met":
         return f"{who} no longer waits for {names.job(other)}" if one else f"{who} no longer waiting"
-    totals = [
-        f"group {event.more['group']} to {units.count(event.more['total'], 'task')}"
-        for event in same
-        if "events" not in event.more
-    ]
-    others = sum(event.more.get("events", 0) for event in same)
-    totals += [f"{units.count(others, 'further group')}"] * (others > 0)
-    return f"resized {who}: {', '.join(totals)}"
+    totals = [f"group {event.more['group']} to {units.count(event.more['total'], 'task')}" for event in same]
+    further = [units.count(others, "further group")] if others else []
+    return f"resized {who}: {', '.join(totals + further)}"
 
 
 def _why(event: Event, names: Names) -> str:
@@ -219,7 +212,9 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
         return f"limits of kind {more['job_kind']} changed"
     if first.kind in ("pool", "trees", "epoch", "cut"):
         return _about_pools(first.kind, more) if first.kind != "cut" else _cut(first)
-    return " ".join((first.kind, *more.get("words", ())))
+    known = {"job": first.job, "machine": where or None, "tasks": first.count, **more}
+    said = [f"{name} {value}" for name, value in known.items() if name != "words" and value is not None]
+    return " ".join((first.kind, *more.get("words", ()), *said))
 
 
 def _cut(event: Event) -> str:

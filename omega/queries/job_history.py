@@ -13,7 +13,7 @@ from omega.cellstate.digest.history import History, count_of, job_of, reason_of,
 from omega.cellstate.digest.hours import Position, readable
 from omega.cellstate.replies import Fact
 from omega.cellstate.transaction import Basis
-from omega.queries.events import Event, event
+from omega.queries.events import KINDS_BY_WORD, Event, event
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def past(cell: "Queries", job: "Job", log: JobLog | None = None) -> Past:
     found.unread = None if found.complete else unread_versions(at.version, read)
     dimensions = cell.dimensions
     for fact, winner in _facts(found.record, job):
-        each = _summed(fact) or event(fact, dimensions)
+        each = _summed(fact, job.id) or event(fact, dimensions)
         found.events.append(each)
         if winner is not None:
             found.winners[each.version, each.machine] = winner
@@ -195,10 +195,12 @@ def _facts(record: History, job: "Job") -> Iterator[tuple[Fact, Mapping[str, Any
         yield Fact(version, at_ms, by, tuple(words.split(" ")), Basis(*basis) if basis else None), winner
 
 
-def _summed(fact: Fact) -> Event | None:
-    """Return the event of several alike ones, of which only the number is kept; None for a fact of its own."""
-    if fact.words[0] != "+":
-        return None
-    _, kind, events, tasks = fact.words
-    more = {"events": int(events)}
-    return Event(version=fact.version, at_ms=fact.at_ms, by=fact.by, kind=kind, count=int(tasks), more=more)
+def _summed(fact: Fact, job: str) -> Event | None:
+    """Return the event of several alike ones of a job, of which only the number is kept; None for a fact of its own."""
+    match fact.words:
+        case ("+", word, events, tasks) if events.isdecimal() and tasks.isdecimal():
+            more, kind = {"events": int(events)}, KINDS_BY_WORD.get(word, word)
+            return Event(
+                version=fact.version, at_ms=fact.at_ms, by=fact.by, kind=kind, job=job, count=int(tasks), more=more
+            )  # fmt: skip
+    return None

@@ -64,6 +64,8 @@ class Names:
 
     def add_event(self, event: Event) -> None:
         """Add the names in an event."""
+        if "name" not in event.more:
+            return  # unreadable, or the number of further events
         if event.kind == "submit" and event.job:
             self._jobs[event.job] = event.more["name"]
         elif event.kind == "join" and event.machine is not None:

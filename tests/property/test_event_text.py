@@ -1,0 +1,132 @@
+"""Whatever the log and the record of a job keep is said in words and as JSON, never a traceback."""
+
+import json
+
+from hypothesis import given, strategies as st
+
+from omega.cellstate.digest.history import History, count_of, job_of, reason_of
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.replies import Fact
+from omega.cli.job.progress_text import ProgressText
+from omega.cli.job.status import show_past
+from omega.queries.event_list import listed_json
+from omega.queries.event_text import lines
+from omega.queries.events import _READERS, event
+from omega.queries.job_history import Past, _facts, _summed, past
+from omega.queries.names import Names
+from omega.schedulers.constraints.reasons import Reason
+
+TASKS = "7 0 a {group} {task} 1 0 0"
+TEXTS = {
+    "submit": "a crawl batch 0 6",
+    **dict.fromkeys(("place", "finished", "failed", "retried", "evicted", "stopped", "left"), f"{TASKS} exit 3"),
+    "lost": f"{TASKS} agent left",
+    "conflict": "a 0 2 1 {group} 5",
+    "drop": "a {group} 1 evicted",
+    "fail": "a {group} {task} lost",
+    **dict.fromkeys(("requeue", "speculate", "unneeded"), "a {group} {task}"),
+    **dict.fromkeys(("late", "promote"), "7 0 a {group} {task} finished"),
+    **dict.fromkeys(("hold", "pass", "release", "awaited", "met", "update", "updated"), "a b"),
+    **dict.fromkeys(("gate", "stalled"), "a 3 tasks of 5 failed"),
+    "resize": "a {group} 4 2 0",
+    **dict.fromkeys(("stop", "abandon"), "a 2"),
+    "done": "a 3",
+}
+"""Words of the facts of jobs after the first, as the store writes them."""
+WORDS = st.sampled_from(
+    ["", "-", "+", "a", "0", "1", "2", "-1", "x", "1,2", "0-2", "state", "=a;1,1;2,2;-,1", "9" * 300]
+)
+
+
+def cell_with_job(groups: int) -> tuple[MemoryCell, Job]:
+    cell = MemoryCell()
+    cell.register_executor("here", "n", 600_000, 0)
+    cell.join("here", [MachineSpec("m0", (4000, 4096))], 0)
+    cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((1000, 256), 1),) * groups)], 0, "ada")
+    job = cell.job("a")
+    assert job is not None
+    return cell, job
+
+
+def said_everywhere(cell: MemoryCell, found: Past) -> str:
+    show_past(cell, found, 1_000)
+    json.dumps(found.as_json())
+    json.dumps(listed_json(cell, found.events))
+    text = "\n".join(lines(found.events, Names(cell)))
+    progress = ProgressText(found.job)
+    for each in found.events:
+        if "events" not in each.more:  # `--follow` reads the log alone
+            progress.add_event(each)
+    progress.update(found.job, 0)
+    progress.pending(Reason.WAITING, 0)
+    return text
+
+
+def of_record(cell: MemoryCell, job: Job, record: History) -> Past:
+    found = Past(job=job, record=History.unpack(record.pack()))
+    for fact, winner in _facts(found.record, job):
+        found.events.append(_summed(fact, job.id) or event(fact, cell.dimensions))
+        if winner is not None:
+            found.winners[found.events[-1].version, found.events[-1].machine] = winner
+    return found
+
+
+KEPT = st.lists(
+    st.tuples(st.sampled_from(sorted(TEXTS)), st.integers(1, 3), st.integers(0, 2), st.integers(0, 5)), max_size=40
+)
+
+
+@given(KEPT, st.sampled_from(["", "x" * 400]), st.integers(0, 60))
+def test_a_record_of_any_events_is_said(facts: list[tuple[str, int, int, int]], reason: str, forgotten: int) -> None:
+    """Of many alike in a version a record has the number alone, and the first of them may be forgotten."""
+    cell, job = cell_with_job(3)
+    record = History.of(job)
+    for word, version, group, task in sorted(facts, key=lambda each: each[1]):
+        text = TEXTS[word].format(group=group, task=task)
+        words = (word, *text.split(" "), *([reason] if reason and word in ("failed", "stalled", "submit") else []))
+        assert job_of(words) == "a"
+        record.add(Fact(version, 5, "batch/0", words), count_of(words), reason_of(words, 2))
+    del record.events[:forgotten]
+    found = of_record(cell, job, record)
+    text = said_everywhere(cell, found)
+    assert len(text.splitlines()) == len({each.version for each in found.events})
+
+
+@given(st.lists(st.tuples(st.sampled_from([*_READERS, "+", "newer", *TEXTS]), st.lists(WORDS, max_size=9)), max_size=9))
+def test_a_fact_of_any_words_is_said(facts: list[tuple[str, list[str]]]) -> None:
+    cell, job = cell_with_job(2)
+    for word, words in facts:
+        fact = Fact(1, 5, "batch/0", (word, *words))
+        found = Past(job=job, record=History.of(job), events=[_summed(fact, job.id) or event(fact, cell.dimensions)])
+        said_everywhere(cell, found)
+
+
+def test_an_unknown_kind_and_its_words_are_shown() -> None:
+    cell, job = cell_with_job(1)
+    found = [event(Fact(1, 5, "ada", words), cell.dimensions) for words in (("newer", "a", "why"), ("resize", "a"))]
+    text = "\n".join(lines(found, Names(cell)))
+    assert "newer a why" in text
+    assert "unreadable resize a" in text
+    assert past(cell, job).events
+
+
+def test_a_version_of_many_resizes_names_three_and_counts_the_others() -> None:
+    cell, job = cell_with_job(5)
+    record = History.of(job)
+    for group in range(5):
+        words = ("resize", "a", str(group), "4", "2", "0")
+        record.add(Fact(9, 5, "ada", words), count_of(words))
+    text = said_everywhere(cell, of_record(cell, job, record))
+    assert "resized crawl (a): group 0 to 4 tasks, group 1 to 4 tasks, group 2 to 4 tasks, 2 further groups" in text
+
+
+def test_a_record_that_begins_with_a_number_of_conflicts_is_said() -> None:
+    cell, job = cell_with_job(1)
+    record = History.of(job)
+    for _ in range(6):
+        words = ("conflict", "a", "0", "2", "1")
+        record.add(Fact(9, 5, "batch/0", words), 1)
+    del record.events[:3]
+    text = said_everywhere(cell, of_record(cell, job, record))
+    assert "3 events of kind conflict of crawl (a), 3 tasks" in text
