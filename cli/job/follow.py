@@ -15,7 +15,7 @@ from omega.live.waiting import OTHERWISE, exit_status, patiently, watch
 from omega.queries import units
 from omega.queries.event_list import JobTail
 from omega.queries.events import events, extent, since_time
-from omega.queries.job_state import counts, ended, state, tally
+from omega.queries.job_state import counts, ended, job_counts, own_groups, state, tally
 from omega.queries.mapreduce import progress
 from omega.queries.room import Room
 
@@ -80,7 +80,7 @@ def _watch(
 
 def as_json(job: "Job", status: str) -> dict[str, Any]:
     """Return a followed job as plain values."""
-    numbers = counts(job.groups)
+    numbers = job_counts(job)
     return {
         "id": job.id,
         "name": job.name,
@@ -125,7 +125,7 @@ class _One:
         for event in self.tail.read() if self.tail else ():
             self.lines.add_event(event)
         texts = self.lines.update(job, self.app.now_ms()) + self._explain(self.lines, job)
-        self.tasks.show(job.groups)
+        self.tasks.show(own_groups(job))
         if shards := progress(self.cell, job):
             for bar, count in zip(self.phases, shards[:2], strict=True):
                 self.bars.update(bar, total=count.total, completed=count.done, visible=True)
@@ -156,7 +156,7 @@ class _Many:
 
     def see(self, jobs: "Sequence[Job]") -> None:
         self.bars.update(self.jobs, total=len(jobs), completed=sum(ended(job) for job in jobs))
-        self.tasks.show([group for job in jobs for group in job.groups])
+        self.tasks.show([group for job in jobs for group in own_groups(job)])
 
 
 def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
@@ -168,7 +168,7 @@ def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
     room = Room(cell)
     rows = []
     for job in jobs:
-        numbers = counts(job.groups)
+        numbers = job_counts(job)
         rows.append((job.id, job.name, state(job), room.reason(job), *(numbers[name] for name in ENDS)))
     render.table(("id", "name", "state", "reason", *(f">{name}" for name in ENDS)), rows)
 

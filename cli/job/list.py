@@ -1,8 +1,8 @@
 """``omega job list``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,14 +13,11 @@ from omega.cli.mapreduce import progress
 from omega.cli.options import all_cells_option
 from omega.many_cells.lists import job_pages, list_all, read_position
 from omega.queries import units
-from omega.queries.delays import delay_json
-from omega.queries.job_state import STATES, counts, state
-from omega.queries.jobs import keep, list_jobs, user_source
-from omega.queries.room import Room
+from omega.queries.job_state import STATES
+from omega.queries.jobs import keep, list_jobs
 from omega.schedulers.constraints.reasons import Reason
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Job
     from omega.cellstate.pages import JobPage
     from omega.cellstate.ports import Queries
     from omega.many_cells.opened import OpenCells
@@ -100,7 +97,7 @@ def command(
     if page.before is not None:
         older = "older jobs" if page.left is None else units.count(page.left, "older job")
         render.note(f"… {older} (--before {page.before}, --limit)")
-    render.records(_rows(cell, page.jobs, now_ms), SPARE)
+    render.records(_rows(cell, page, now_ms), SPARE)
 
 
 def _list_all(
@@ -115,7 +112,7 @@ def _list_all(
         render.note(f"… older jobs (--before {following}, --limit)")
     rows = list[tuple[int, dict[str, object]]]()
     for name, page in parts.items():
-        lines = _rows(found.cells[name], page.jobs, now_ms)
+        lines = _rows(found.cells[name], page, now_ms)
         rows += [(job.submitted_ms, {"cell": name, **line}) for job, line in zip(page.jobs, lines, strict=True)]
     headings = sorted({heading for _, line in rows for heading in line}, key=ORDER.index)
     if rows:
@@ -129,41 +126,37 @@ def _list_all(
     return app.warn_of_skipped(found)
 
 
-def _rows(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> list[dict[str, object]]:
-    room = Room(cell)
-    some = [name for name in ("finished", "failed", "stopped") if any(counts(job.groups)[name] for job in shown)]
-    with_precedence, with_user = any(job.precedence for job in shown), any("user" in job.spec for job in shown)
-    reasons = {job.id: room.reason(job) for job in shown}
-    delays = {job.id: _delay(room, job, now_ms) for job in shown if reasons[job.id] == "LOCALITY"}
-    briefs = {job.id: brief for job in shown if (brief := progress.brief(cell, job))}
-    rows = []
-    for job in shown:
-        numbers = counts(job.groups)
-        rows.append(
-            {
-                "id": job.id,
-                "name": job.name,
-                **({"user": shown_user(job)} if with_user else {}),
-                "kind": job.kind,
-                **({">prec": job.precedence} if with_precedence else {}),
-                "state": state(job),
-                "reason": reasons[job.id],
-                **({"waits": delays.get(job.id, "")} if delays else {}),
-                **({"progress": briefs.get(job.id, "")} if briefs else {}),
-                ">tasks": numbers["total"],
-                **{f">{name}": numbers[name] for name in ("placed", *some)},
-                ">age": units.age((now_ms - job.submitted_ms) / 1000),
-            }
-        )
-    return rows
+def _rows(cell: "Queries", page: "JobPage", now_ms: int) -> list[dict[str, object]]:
+    """Return the rows of a page, made from its document."""
+    jobs = list_jobs(cell, page, now_ms)["jobs"]
+    some = [name for name in ("finished", "failed", "stopped") if any(job["counts"][name] for job in jobs)]
+    with_precedence, with_user = any(job["precedence"] for job in jobs), any(job["user"] for job in jobs)
+    delays = any(job["delay"] for job in jobs)
+    briefs = {job.id: brief for job in page.jobs if (brief := progress.brief(cell, job))}
+    return [
+        {
+            "id": job["id"],
+            "name": job["name"],
+            **({"user": shown_user(job)} if with_user else {}),
+            "kind": job["kind"],
+            **({">prec": job["precedence"]} if with_precedence else {}),
+            "state": job["state"],
+            "reason": job["reason"] or "",
+            **({"waits": _delay(job["delay"])} if delays else {}),
+            **({"progress": briefs.get(job["id"], "")} if briefs else {}),
+            ">tasks": job["counts"]["total"],
+            **{f">{name}": job["counts"][name] for name in ("placed", *some)},
+            ">age": units.age(job["age_seconds"]),
+        }
+        for job in jobs
+    ]
 
 
-def _delay(room: Room, job: "Job", now_ms: int) -> str:
+def _delay(delay: "Mapping[str, Any] | None") -> str:
     """Return the level at which a job is delayed and the time left: ``rack 4s``."""
-    delay = delay_json(room.delay(job), now_ms)
     return "" if delay is None else " ".join(filter(None, (delay["level"], units.age(delay["left_seconds"]))))
 
 
-def shown_user(job: "Job") -> str:
+def shown_user(job: "Mapping[str, Any]") -> str:
     """Return the user of a job, followed by a question mark when neither a login nor ``omega serve`` vouches for it."""
-    return f"{job.spec.get('user', '')}{'?' * (user_source(job) == 'stated')}"
+    return f"{job['user'] or ''}{'?' * (job['user_source'] == 'stated')}"

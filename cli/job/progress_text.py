@@ -6,7 +6,7 @@ from omega.cellstate import ranges
 from omega.cellstate.model import GroupStatus, Job
 from omega.queries import units
 from omega.queries.events import Event
-from omega.queries.job_state import counts, group_names
+from omega.queries.job_state import counts, group_names, waiting
 from omega.schedulers.constraints.reasons import MEANING
 
 BACK = {"lost": "lost with their machine", "evicted": "evicted", "retried": "failed after all restarts on a machine"}
@@ -107,9 +107,12 @@ class ProgressText:
         if reason == self.reason:
             return []
         self.reason = reason
-        pending = sum(group.unplaced for group in self.job.groups)
         since = units.seconds(max(0, now_ms - self.job.submitted_ms) / 1000)
-        return [f"  {since:<7} {units.count(pending, 'task')} pending: {MEANING.get(reason, reason)}"] if reason else []
+        return (
+            [f"  {since:<7} {units.count(waiting(self.job), 'task')} pending: {MEANING.get(reason, reason)}"]
+            if reason
+            else []
+        )
 
     def hint(self) -> str:
         """Return the command that prints the output of a failed task; empty when none failed."""

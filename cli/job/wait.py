@@ -25,7 +25,7 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     """
     from omega.cellstate.durations import parse_duration
     from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch
-    from omega.queries.job_state import counts, state
+    from omega.queries.job_state import job_counts
     from omega.queries.jobs import find_job
 
     app: App = ctx.obj
@@ -37,16 +37,17 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
         bar = bars.add_task(f"waiting for {asked.name}", total=None, more="tasks")
 
         def see(jobs: "Sequence[Job]") -> None:
-            now = counts(jobs[0].groups)
+            now = job_counts(jobs[0])
             bars.update(bar, total=now["total"], completed=now["finished"] + now["failed"] + now["stopped"])
 
         jobs = watch(cell, [asked.id], see, seconds)
     code, waited = exit_status(jobs), time.monotonic() - began
-    last, now = jobs[0], counts(jobs[0].groups)
+    last = waited_json(cell, jobs[0], waited)
     if app.as_json:
-        render.document(waited_json(cell, last, waited))
+        render.document(last)
     else:
-        ways = ", ".join(f"{number:,} {name}" for name, number in now.items() if number and name != "total")
-        still = f"still {state(last)} after {units.seconds(waited)}" if code == TIMED_OUT else state(last)
-        render.line(f"job  {last.id}  {last.name}  {still} · {ways}")
+        numbers, word = last["counts"].items(), last["state"]
+        ways = ", ".join(f"{number:,} {name}" for name, number in numbers if number and name != "total")
+        still = f"still {word} after {units.seconds(waited)}" if code == TIMED_OUT else word
+        render.line(f"job  {last['id']}  {last['name']}  {still} · {ways}")
     ctx.exit(code)

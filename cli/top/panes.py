@@ -9,7 +9,7 @@ from omega.cellstate.model import Machine, MachineState
 from omega.cli.top.bars import bar, curve
 from omega.queries import units
 from omega.queries.event_text import clock
-from omega.queries.job_state import counts, state
+from omega.queries.job_state import job_counts, state, waiting
 from omega.queries.overview import (
     ListedJob,
     Overview,
@@ -73,7 +73,7 @@ def _jobs(overview: Overview) -> Pane:
         return units.age((overview.at_ms - each.job.submitted_ms) / 1000)
 
     def placed(each: ListedJob) -> str:
-        numbers = counts(each.job.groups)
+        numbers = job_counts(each.job)
         return f"{numbers['placed']:,}/{numbers['total']:,}"
 
     def wants(each: ListedJob) -> str:
@@ -87,7 +87,7 @@ def _jobs(overview: Overview) -> Pane:
         TopColumn("prec", lambda each: f"{each.job.precedence:,}", lambda each: -each.job.precedence, True, 4),
         TopColumn("state", lambda each: state(each.job), lambda each: state(each.job), weight=7),
         TopColumn("reason", lambda each: each.reason, lambda each: each.reason),
-        TopColumn("placed", placed, lambda each: -each.job.unplaced, right=True),
+        TopColumn("placed", placed, lambda each: -waiting(each.job), right=True),
         TopColumn("each task", wants, weight=2, least=16),
         TopColumn("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
     )

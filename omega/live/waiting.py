@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omega.cellstate.errors import JobLost, Refused, Unreachable
-from omega.queries.job_state import counts, ended, own_groups, state
+from omega.queries.job_state import ended, job_counts, state
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -134,7 +134,7 @@ def waited_json(cell: "Queries", job: "Job", seconds: float, again: int = 0) -> 
         "id": job.id,
         "name": job.name,
         "state": state(job),
-        "counts": counts(own_groups(job)),
+        "counts": job_counts(job),
         "timed_out": exit_status([job]) == TIMED_OUT,
         "waited_seconds": seconds,
         "submitted_again": again,

@@ -24,8 +24,9 @@ COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")
 
 def state(job: Job) -> str:
     """Return the word for a job's state."""
-    failed, placed = any(group.failed for group in own_groups(job)), any(group.placed for group in job.groups)
-    return _word(job.state, unplaced=job.unplaced > 0, placed=placed, failed=failed)
+    own = own_groups(job)
+    unplaced, placed, failed = (any(map(attrgetter(name), own)) for name in ("unplaced", "placed", "failed"))
+    return _word(job.state, unplaced=unplaced, placed=placed, failed=failed)
 
 
 def head_state(head: JobHead) -> str:
@@ -93,6 +94,16 @@ def counts(groups: Sequence[GroupStatus | Counts]) -> dict[str, int]:
     """Return the number of tasks by state; ``pending + placed + finished + failed + stopped = total``."""
     names = ("total", "unplaced", "placed", "finished", "failed", "stopped")
     return {shown: sum(map(attrgetter(name), groups)) for shown, name in zip(COUNTS, names, strict=True)}
+
+
+def job_counts(job: Job) -> dict[str, int]:
+    """Return the number of a job's own tasks by state, as every face shows them (docs/semantics.md, "Counts")."""
+    return counts(own_groups(job))
+
+
+def waiting(job: Job) -> int:
+    """Return the number of its own tasks that wait, the delayed ones included."""
+    return sum(group.unplaced for group in own_groups(job))
 
 
 def group_names(job: Job) -> list[str]:

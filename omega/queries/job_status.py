@@ -9,7 +9,7 @@ from omega.cellstate import ranges
 from omega.cellstate.consumption import Consumption, merged
 from omega.queries import mapreduce
 from omega.queries.job_history import JobLog, Past, job_log, past
-from omega.queries.job_state import counts, ended, generations, group_names, own_groups
+from omega.queries.job_state import counts, ended, generations, group_names, job_counts
 from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from omega.queries.room import Room
@@ -73,10 +73,12 @@ class JobStatus:
         A placed task is starting until leaving tasks of its machine, and its own previous placement, have ended.
         """
         leaving = [run for run in self.there if run.leaving]
-        late = [run for run in self.runs if not run.leaving and _after_one(run, leaving)][:MOST_ASKED]
+        groups = self.job.groups
+        own = [run for run in self.runs if not run.leaving and not groups[run.group].copies]
+        late = [run for run in own if _after_one(run, leaving)][:MOST_ASKED]
         answers = self.cell.may_start([(run.machine, run.placement) for run in late]) if late else []
         starting = sum(ranges.count(run.tasks) for run, answer in zip(late, answers, strict=True) if answer == "wait")
-        states = counts(own_groups(self.job))
+        states = job_counts(self.job)
         return {
             "pending": states["pending"],
             "starting": starting,

@@ -9,7 +9,7 @@ from omega.cellstate.model import Job, JobState
 from omega.cellstate.resources import Resources
 from omega.queries.failures import Failures
 from omega.queries.fleet import Fleet
-from omega.queries.job_state import ended
+from omega.queries.job_state import ended, waiting
 from omega.queries.machine_room import FEW_MACHINES, MachineRoom, ManyMachines, machine_room, sampled_room
 from omega.queries.working_copy import Members, delayed_by, latest, look_up
 
@@ -78,10 +78,12 @@ class Room:
                 return "CONFLICTS"
             case JobState.STOPPED:
                 return ("DEPENDENCY" if job.after else "") if ended(job) else "STOPPING"
-            case JobState.HELD if job.unplaced:
+            case JobState.HELD if waiting(job):
                 return "DEPENDENCY" if job.after and not (job.held or job.gate) else "HELD"
+        if not waiting(job):
+            return ""
         if not job.pending:
-            return "LOST" if job.unplaced else ""
+            return "LOST"
         return self._pending(job)
 
     def _pending(self, job: Job) -> str:

@@ -105,10 +105,11 @@ def reasons_of(cell: AnyCell) -> dict[str, dict[str, int]]:
     """Reasons of all jobs with unplaced tasks, each found by itself."""
     room, found = Room(cell), dict[str, dict[str, int]]()
     for job in cell.jobs():
-        if job.unplaced and job.state.name in ("ACTIVE", "HELD"):
+        tasks = job_state.waiting(job)
+        if tasks and job.state.name in ("ACTIVE", "HELD"):
             count = found.setdefault(str(room.reason(job)), {"jobs": 0, "tasks": 0})
             count["jobs"] += 1
-            count["tasks"] += job.unplaced
+            count["tasks"] += tasks
     return found
 
 

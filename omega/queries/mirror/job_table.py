@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class JobTable:
         user, pool = spec.get("user"), spec.get("pool")
         self._numbers[row] = (
             job.order, job.modified, version, job.precedence,
-            sum([group.total for group in groups]), job.unplaced, sum([group.placed for group in groups]),
+            *(sum(map(attrgetter(name), groups)) for name in ("total", "unplaced", "placed")),
             _STATE_CODES[state(job)], self.kinds.of(job.kind),
             self.users.of(user if isinstance(user, str) else ""), self.pools.of(pool if isinstance(pool, str) else ""),
             shape, demand,

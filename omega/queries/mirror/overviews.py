@@ -12,6 +12,7 @@ from omega.queries.event_text import sentences
 from omega.queries.events import Event, event
 from omega.queries.job_state import state
 from omega.queries.mirror.event_ring import facts_of
+from omega.queries.mirror.packed_jobs import kept_of
 from omega.queries.names import Names
 from omega.queries.overview import (
     ListedJob,
@@ -106,6 +107,7 @@ class Overviews:
         room = Room.of(snapshot, cell, held.kinds(), known)
         queue = [ListedJob(each.arrival, each.job, room.reason(each.job)) for each in pending]
         live, running = self._read_running(room, machines.first)
+        self._read_versions([each.job for each in pending] + running)
         rates = self._read_log(now_ms)
         self._keep_history(machines.utilisation, rates)
         return Overview(
@@ -170,6 +172,13 @@ class Overviews:
         newest = sorted(found.values(), key=lambda job: job.order)[-MOST_RUNNING:]
         self._running, self._running_version = (states, newest), version
         return self._running
+
+    def _read_versions(self, jobs: Sequence[Job]) -> None:
+        """Read which groups of jobs are of versions that an update replaced, where that was not read with them."""
+        several = [job for job in jobs if len(job.groups) > 1 and "targets" not in job.spec]
+        specs = self._cell.specs(sorted({job.id for job in several}))
+        for job in several:
+            job.spec = {**job.spec, **kept_of(specs.get(job.id, {}))}
 
     # Schedulers
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.transaction import Position
+from omega.queries.job_state import waiting
 from omega.queries.machine_room import ManyMachines
 from omega.queries.mirror.codes import ABSENT
 from omega.queries.mirror.counted import Counted
@@ -76,11 +77,11 @@ class Reasons:
 
     def enter(self, job: Job) -> int:
         """Count a job; return the number of its shape, `ABSENT` for one that waits for nothing."""
-        if job.state not in (JobState.ACTIVE, JobState.HELD) or not job.unplaced:
+        if job.state not in (JobState.ACTIVE, JobState.HELD) or not waiting(job):
             return ABSENT
         key = _key(job)
         number = self._shapes.enter(key, lambda: Shape(replace(job, id=key[-1]), demanding=key[-2] is not None))
-        self._shapes.value(number).tasks += job.unplaced
+        self._shapes.value(number).tasks += waiting(job)
         return number
 
     def leave(self, number: int, unplaced: int) -> None:
@@ -149,8 +150,8 @@ class Reasons:
         for number, shape in self._shapes.items():
             _add(found, self._of_shape(shape), self._shapes.jobs(number), shape.tasks)
         for job, number in self.alone():
-            _add(found, self._of_shape(self._shapes.value(number)), -1, -job.unplaced)
-            _add(found, self.of(job, number), 1, job.unplaced)
+            _add(found, self._of_shape(self._shapes.value(number)), -1, -waiting(job))
+            _add(found, self.of(job, number), 1, waiting(job))
         return {reason: {"jobs": jobs, "tasks": tasks} for reason, (jobs, tasks) in sorted(found.items()) if jobs}
 
     def alone(self) -> list[tuple[Job, int]]:

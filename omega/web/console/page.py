@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
@@ -60,7 +60,8 @@ async def show(
     served: Service = request.app.state.service
     pages: LivePages = request.app.state.pages
     mirror = await served.mirrors.cell(cell)
-    if MESSAGE in request.cookies and PARTS not in request.headers:
+    changed = _message(request) is not None and PARTS not in request.headers
+    if changed:
         await served.mirrors.read_now(cell, CHANGE_SECONDS)
 
     def rendered(fetched: Mapping[str, Any]) -> Rendered:
@@ -71,7 +72,7 @@ async def show(
         return render(view.template if content else "loading.html", frame, {**content, **fetched, **values})
 
     answer = await pages.respond(request, mirror, rendered, fetch, status)
-    if MESSAGE in request.cookies and PARTS not in request.headers:
+    if changed:
         answer.delete_cookie(MESSAGE, path="/")
     return answer
 
@@ -98,9 +99,9 @@ def frame_of(request: Request, view: View, cell: str = "", mirror: Any = None, e
 
 
 def back(to: str, text: str, kind: str = "done") -> Response:
-    """Answer a change: the browser goes on to `to`, which shows the text."""
+    """Answer a change: the browser goes on to `to`, which shows the text, and no other page does."""
     answer = RedirectResponse(to, 303)
-    message = quote(json.dumps([kind, text[:LONGEST_MESSAGE]]), safe="")
+    message = quote(json.dumps([kind, text[:LONGEST_MESSAGE], urlsplit(to).path]), safe="")
     answer.set_cookie(MESSAGE, message, max_age=60, path="/", httponly=True, samesite="strict")
     return answer
 
@@ -111,9 +112,11 @@ def refused(to: str, error: OmegaError) -> Response:
 
 
 def _message(request: Request) -> tuple[str, str] | None:
-    """Return the message of the cookie, which anybody may have written: as text only."""
+    """Return the message of the cookie for this page. Anybody may have written it: it is text only."""
     try:
-        kind, text = json.loads(unquote(request.cookies.get(MESSAGE, "")))
+        kind, text, path = json.loads(unquote(request.cookies.get(MESSAGE, "")))
+        if path != request.url.path:
+            return None
         return ("error" if kind == "error" else "done", str(text)[:LONGEST_MESSAGE])
     except (ValueError, TypeError):
         return None

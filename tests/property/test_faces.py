@@ -1,0 +1,197 @@
+"""Every face shows the same numbers of a job: texts, ``--json``, HTTP, console and ``top``, in random cells."""
+
+import json
+import os
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pages import head_of
+from omega.cellstate.replies import Budget, CommitRequest, Original
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cli.job.follow import as_json
+from omega.cli.job.list import _rows
+from omega.cli.top.panes import panes
+from omega.live.waiting import waited_json
+from omega.queries.explanations import Explained
+from omega.queries.job_state import STATES, own_groups
+from omega.queries.job_status import JobStatus
+from omega.queries.jobs import job_json, keep, list_jobs
+from omega.queries.mirror import CellMirror, JobFilter
+from omega.queries.mirror.overviews import Overviews
+from omega.queries.overview import listed_json
+from omega.queries.room import Room
+from omega.schedulers.rolling import Target, resized, targets
+
+WORDS = {"pending": "unplaced"}
+MANY = Budget(10, 10)
+STEPS = ("submit", *["place"] * 4, *["copy"] * 2, "end", "hold", "resize", "stop", "update")
+SPEC: dict[str, Any] = {"groups": [{"name": "a"}, {"name": "a"}], "speculation": True}
+
+
+class Life:
+    """A cell in which jobs run, are copied, lost, held, resized, stopped and ended at random."""
+
+    def __init__(self, seed: str) -> None:
+        self.rng, self.cell, self.now = Random(seed), MemoryCell(), 1_000
+        self.cell.register_executor("here", "n", 600_000_000, 0)
+        self.cell.join("here", [MachineSpec(f"m{i}", (4000, 4096)) for i in range(4)], 0)
+        self.me = self.cell.register_scheduler("batch/0", "n", 600_000_000, 0)
+        self.number = self.copies = 0
+
+    def jobs(self) -> list[Job]:
+        return list(self.cell.jobs())
+
+    def step(self) -> None:
+        self.now += 10
+        what = self.rng.choice(STEPS)
+        with suppress(OmegaError):
+            getattr(self, what)()
+
+    def submit(self) -> None:
+        self.number += 1
+        count, name = self.rng.randint(1, 5), f"j{self.number}"
+        groups = TaskGroup((1000, 256), count), TaskGroup((1000, 256), 0, copies=True)
+        self.cell.submit([JobSpec(name, name, "batch", groups, spec=SPEC)], self.now, "ada")
+
+    def place(self) -> None:
+        waits = [(job, i) for job in self.jobs() for i, group in enumerate(job.groups) if group.unplaced]
+        if waits:
+            job, group = self.rng.choice(waits)
+            self.number += 1
+            claim = Claim(self.rng.randrange(4), group, self.rng.randint(1, 2))
+            transaction = Transaction(job.id, (claim,))
+            self.cell.commit(CommitRequest(self.me, self.number, [transaction], Position(), self.now))
+
+    def copy(self) -> None:
+        runs = [run for run in self.cell.runs(range(4)) if run.group == 0 and not run.leaving]
+        if runs:
+            run = self.rng.choice(runs)
+            task = int(run.tasks.split(",")[0].split("-")[0])
+            asked = [Original(0, run.placement, task)]
+            self.copies += len(self.cell.speculate(run.job, asked, MANY, self.now, "batch/0"))
+
+    def end(self) -> None:
+        runs = [run for run in self.cell.runs(range(4)) if not run.leaving]
+        if runs:
+            run = self.rng.choice(runs)
+            how = self.rng.choice([EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.EVICTED])
+            self.cell.end([TaskEnd(run.machine, run.placement, how, "*", "drain")], self.now, "here")
+
+    def hold(self) -> None:
+        job = self.rng.choice(self.jobs())
+        (self.cell.release if job.held else self.cell.hold)(job.id, self.now, "ada")
+
+    def resize(self) -> None:
+        job = self.rng.choice(self.jobs())
+        totals = resized(job, targets(job)[0], self.rng.randint(1, 6))
+        self.cell.resize(job.id, totals, self.now, "ada", job.modified)
+
+    def update(self) -> None:
+        """Replace the tasks, as a scheduler that steps at random does."""
+        job = self.rng.choice(self.jobs())
+        groups = TaskGroup((1000, 256), 2), TaskGroup((1000, 256), 0, copies=True)
+        said = [*(job.spec["groups"]), *SPEC["groups"]]
+        first = len(job.groups)
+        goal = Target(first, 2, tuple(range(0, first, 2)))
+        self.cell.update(job.id, groups, {**job.spec, "groups": said, "targets": [goal.row()]}, self.now, "ada")
+
+    def stop(self) -> None:
+        if self.rng.random() < 0.3:
+            self.cell.stop(self.rng.choice(self.jobs()).id, self.now, "ada")
+
+
+def plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def compare(cell: MemoryCell, now: int) -> None:
+    """Compare all that shows a job's state, reason and number of tasks."""
+    room, mirror = Room(cell), CellMirror(cell, "store")
+    mirror.read(now)
+    page = cell.job_page()
+    listed, http = list_jobs(cell, page, now)["jobs"], {row["id"]: row for row in mirror.jobs()["jobs"]}
+    texts = {str(row["id"]): row for row in _rows(cell, page, now)}
+    overview = Overviews(cell, mirror.held, "store").make(now)
+    pane = panes(overview)[0]
+    placed = next(column for column in pane.columns if column.title == "placed")
+    on_top = {each.job.id: each for each in overview.shown_jobs}
+    for job in cell.jobs():
+        said = job_json(job, room, now)
+        numbers, state = said["counts"], said["state"]
+        row = next(each for each in listed if each["id"] == job.id)
+        assert plain(row) == plain(said) == plain(http[job.id]) == plain(mirror.job_row(job.id)), job
+        text, followed, waited = texts[job.id], as_json(job, "submitted"), waited_json(cell, job, 0)
+        assert (text[">tasks"], text[">placed"], text["state"]) == (numbers["total"], numbers["placed"], state)
+        assert (followed["counts"], followed["tasks"], followed["state"]) == (numbers, numbers["total"], state)
+        assert (waited["counts"], waited["state"]) == (numbers, state)
+        status = JobStatus(cell, job)
+        summary = status.summary
+        assert plain(status.as_json(now)["counts"]) == plain(numbers)
+        assert summary["starting"] >= 0
+        assert summary["running"] + summary["starting"] == numbers["placed"]
+        assert summary["pending"] == numbers["pending"]
+        if job.pending and state == "pending":
+            head = Explained.of(cell, job).head
+            assert (head["unplaced"], head["total"]) == (numbers["pending"], numbers["total"])
+        if each := on_top.get(job.id):
+            assert listed_json(each, now)["counts"] == numbers
+            assert placed.show(each) == f"{numbers['placed']:,}/{numbers['total']:,}"
+    # A failure of a replaced version is not the job's own: the store's filter and sums do not tell them apart yet.
+    odd = {job.id for job in cell.jobs() if head_of(job).counts.failed != http[job.id]["counts"]["failed"]}
+    for word in STATES:
+        found = {job.id for job in cell.job_page(None, None, keep(None, word)).jobs}
+        shown = {each for each, row in http.items() if row["state"] == word}
+        assert found - odd == shown - odd, word
+        assert shown == {row["id"] for row in mirror.jobs(JobFilter(state=word))["jobs"]}, word
+        assert cell.sums().jobs[word] == len(found), word
+    waits = [http[row["id"]]["counts"]["pending"] for row in mirror.jobs(sort="waiting")["jobs"]]
+    assert waits == sorted(waits)
+    sums = mirror.cell_status()["tasks"]
+    for name in ("total", "pending", "placed", "finished", "failed", "stopped"):
+        assert sums[name] == sum(getattr(head_of(job).counts, WORDS.get(name, name)) for job in cell.jobs()), name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_all_faces_show_the_same_numbers(seed: int) -> None:
+    life = Life(f"{seed}/faces")
+    life.submit()
+    for _ in range(12):
+        for _ in range(8):
+            life.step()
+        compare(life.cell, life.now)
+    assert life.copies
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("seed", range(int(os.environ.get("EXAMPLES", "300"))))
+def test_all_faces_show_the_same_numbers_in_long_lives(seed: int) -> None:
+    life = Life(f"{seed}/long faces")
+    life.submit()
+    for _ in range(100):
+        life.step()
+        compare(life.cell, life.now)
+
+
+def test_a_job_with_copies_has_its_own_tasks_alone() -> None:
+    """Four tasks in a list as in a table: two run, each with a copy that waits; held, it still runs."""
+    life = Life("few")
+    groups = TaskGroup((1000, 256), 2), TaskGroup((1000, 256), 0, copies=True)
+    life.cell.submit([JobSpec("a", "a", "batch", groups, spec=SPEC)], 0, "ada")
+    claims = Transaction("a", (Claim(0, 0, 2),))
+    life.cell.commit(CommitRequest(life.me, 1, [claims], Position(), 1))
+    (run,) = life.cell.runs([0])
+    life.cell.speculate("a", [Original(0, run.placement, task) for task in (0, 1)], MANY, 1, "batch/0")
+    life.cell.hold("a", 2, "ada")
+    job = life.cell.job("a")
+    assert job is not None
+    assert [sum(group.total for group in groups) for groups in (job.groups, own_groups(job))] == [4, 2]
+    row = _rows(life.cell, life.cell.job_page(), 10)[0]
+    assert (row[">tasks"], row[">placed"], row["state"], row["reason"]) == (2, 2, "running", "")
+    compare(life.cell, 10)
