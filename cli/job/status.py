@@ -18,12 +18,11 @@ from omega.queries.events import Event
 from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past, unread_text
 from omega.queries.job_state import COUNTS, counts, generations, group_names, held_for, own_groups, state
-from omega.queries.job_status import JobStatus, losses, waits_for
+from omega.queries.job_status import JobStatus, current_groups, losses, waits_for
 from omega.queries.job_texts import history_text, loss_lines, measured_text, update_text
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
 from omega.queries.task_names import TaskNames
-from omega.schedulers.rolling import targets
 from omega.versions import number_of
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def show(status: JobStatus, now_ms: int) -> None:
     durations = any(group.duration_ms for group in job.groups)
     rows = []
     said = job.spec.get("groups") or [{}] * len(job.groups)
-    current = {target.group for target in targets(job)}
+    current = current_groups(job)
     for i, (each, name, its) in enumerate(zip(job.groups, group_names(job), said, strict=True)):
         if i not in current and not each.total and not any(leaving for _, _, leaving in each.runs):
             continue

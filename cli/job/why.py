@@ -112,7 +112,7 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
         elif part.fits and job.lacks and part.reason not in ("LIMIT", "NEVER"):
             needs = f"it needs {job.lacks:,} at once" if job.gang_min else "a gang starts as a whole"
             render.line(f"  room for {part.fits:,} of them; {needs}")
-        for line in part.advice if part.fits < part.unplaced or explained.delay else ():
+        for line in explained.advice(part) if part.fits < part.unplaced or explained.delay else ():
             render.line(f"  {line}")
         if part.fits < part.unplaced:
             _show_steps(explained, part, verbose=verbose)

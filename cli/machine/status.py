@@ -34,7 +34,7 @@ def command(app: App, name: str, verbose: bool) -> None:
         }
         | {each: f"{units.in_use(each, used, has)} · {units.percent(used, has)} in use" for each, used, has in columns}
         | {
-            "tasks": f"{status.tasks:,}" + _moved(status.deadline_ms),
+            "tasks": f"{status.tasks:,}" + _moved(status.deadline_ms, status.tasks),
             "agent": agent and f"{'live' if agent.lives else 'lapsed'} (incarnation {agent.incarnation})",
             "attributes": ", ".join(f"{key}={value}" for key, value in machine.attributes.items()),
             "changes": f"{machine.number:,} (its sequence number)",
@@ -73,8 +73,8 @@ def since(at_ms: int | None, now_ms: int) -> str:
     return "" if at_ms is None else f" since {clock(at_ms, now_ms)[:-4]} ({units.age((now_ms - at_ms) / 1000)})"
 
 
-def _moved(deadline_ms: int | None) -> str:
-    """Return when the tasks of a drained machine are moved off, as text; empty without a deadline."""
-    if deadline_ms is None:
+def _moved(deadline_ms: int | None, tasks: int) -> str:
+    """Return when the tasks of a drained machine are moved off, as text; empty without a deadline, or without tasks."""
+    if deadline_ms is None or not tasks:
         return ""
     return f" · moved off in {units.seconds(deadline_ms / 1000)}" if deadline_ms > 0 else " · being moved off"

@@ -138,8 +138,7 @@ class JobStatus:
 
 def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
-    current = {target.group for target in targets(job)}
-    current |= {number for number, group in enumerate(job.groups) if group.copies and number - 1 in current}
+    current = current_groups(job)
     return [
         {
             "name": name,
@@ -155,6 +154,12 @@ def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
         }
         for i, (name, group, its) in enumerate(zip(group_names(job), job.groups, said, strict=True))
     ]
+
+
+def current_groups(job: "Job") -> set[int]:
+    """Return the groups of the present version, and those for copies of their tasks."""
+    current = {target.group for target in targets(job)}
+    return current | {i for i, group in enumerate(job.groups) if group.copies and i - 1 in current}
 
 
 def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:

@@ -25,7 +25,10 @@ class Shortfall:
         self, cell: "Queries", job: "Job", work: "Work", snapshot: "Snapshot", explanation: "Explanation"
     ) -> None:
         self.cell, self.job, self.work, self.snapshot, self.explanation = cell, job, work, snapshot, explanation
-        indices = sorted({index for part in explanation.parts for step in part.steps for index in step.machines})
+        indices = sorted(
+            {index for part in explanation.parts for step in part.steps for index in step.machines}
+            | {index for part in explanation.parts for index in part.away}
+        )
         self.machines = {at: name for at, (name, *_) in zip(indices, cell.described(indices), strict=True)}
         """Names of the machines that are listed, by index."""
         self.groups, self.tasks = group_names(job), TaskNames.of(job)
@@ -41,7 +44,7 @@ class Shortfall:
                 "fits": part.fits,
                 "starts": part.starts,
                 "reason": str(part.reason),
-                "advice": list(part.advice),
+                "advice": self.advice(part),
                 "steps": [
                     {
                         "reason": str(step.reason),
@@ -60,6 +63,21 @@ class Shortfall:
     def waiting(self, part: "GroupExplanation") -> dict[str, Any]:
         """Return the names and indices of the pending tasks of a group."""
         return self.tasks.as_json(part.group, self.job.groups[part.group].waiting)
+
+    def advice(self, part: "GroupExplanation") -> list[str]:
+        """Return what to do about the demands of a group, and about machines that satisfy them and are away."""
+        return [*part.advice, *map(self._comes_back, part.away)]
+
+    def _comes_back(self, index: int) -> str:
+        from omega.cellstate.model import MachineState
+
+        name, state = self.machines[index], MachineState(int(self.snapshot.rows[2][index]))
+        has = f"machine {name} satisfies its constraints"
+        if state in (MachineState.DRAINED, MachineState.DOWN):
+            return f"{has} and is {state.name.lower()}; it takes tasks after omega machine up {name}"
+        if state is MachineState.OFFLINE:
+            return f"{has} and is offline; it takes tasks when its agent runs again"
+        return f"{has} and is over: it holds more than it has; it takes tasks when enough of them have ended"
 
     def names_of(self, step: "DemandStep") -> list[str]:
         """Return the names of the machines that are listed with a demand."""

@@ -51,6 +51,10 @@ class DemandStep:
     machines: tuple[int, ...] = ()
 
 
+MOST_AWAY = 5
+"""Machines that are named because they satisfy the constraints of a group, and take no tasks at present."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupExplanation:
     """One task group: its unplaced tasks, the number of these that fit on machines, and the reason for the others."""
@@ -68,6 +72,8 @@ class GroupExplanation:
     """Attributes, domains and values that no machine has, with those that there are; parts of a locality without
     effect.
     """
+    away: tuple[int, ...] = ()
+    """Machines that satisfy its constraints and take no tasks at present, the first `MOST_AWAY`; of UNAVAILABLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +195,12 @@ def _part(
     listed: int | None,
 ) -> GroupExplanation:  # fmt: skip
     machines, steps, emptied = snapshot.rows[2] != MachineState.GONE, list[DemandStep](), list[Reason]()
-    remaining = int(machines.sum())
+    remaining, allowed = int(machines.sum()), machines
     for demand in _demands(work, group, snapshot, here, names):
         excluded, machines, before = machines & ~demand.mask, machines & demand.mask, remaining
         remaining = int(machines.sum())
+        if demand.reason is Reason.CONSTRAINT:
+            allowed = allowed & demand.mask
         if demand.always or before > remaining:
             first = () if listed == 0 else tuple(np.flatnonzero(excluded)[:listed].tolist())
             steps.append(DemandStep(demand.reason, demand.what, before - remaining, remaining, first))
@@ -202,12 +210,16 @@ def _part(
     if fits < left:
         reason = emptied[0] if emptied else Reason.RESOURCES if remaining else Reason.NO_MACHINE
     wants = demands(work.job, group)
+    away = tuple(np.flatnonzero(allowed & (snapshot.base[0] < 0))[:MOST_AWAY].tolist())
+    if reason is not Reason.CONSTRAINT:
+        away = ()
     told = () if wants.fault or not wants.attributes else tuple(warnings(wants, snapshot.attributes))
     if snapshot.attributes.used:
         told += tuple(notes(work.job, group, snapshot))
     return GroupExplanation(
-        group=group, unplaced=left, fits=fits, reason=reason, steps=tuple(steps), fault=wants.fault, advice=told
-    )
+        group=group, unplaced=left, fits=fits, reason=Reason.UNAVAILABLE if away else reason, steps=tuple(steps),
+        fault=wants.fault, advice=told, away=away,
+    )  # fmt: skip
 
 
 def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...]) -> dict[int, tuple[MachineCheck, ...]]:

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     SIMULATED = "SIMULATED"
     TOO_LARGE = "TOO_LARGE"
     CONSTRAINT = "CONSTRAINT"
+    UNAVAILABLE = "UNAVAILABLE"
     SPREAD = "SPREAD"
     RESOURCES = "RESOURCES"
     LIMIT = "LIMIT"
@@ -39,6 +40,7 @@ MEANING: Mapping[str, str] = {
     Reason.SIMULATED: "it runs commands, machines are simulated; start omega agent, or submit it with simulate: true",
     Reason.TOO_LARGE: "a task wants more than any machine that it may use has",
     Reason.CONSTRAINT: "no machine satisfies its constraints",
+    Reason.UNAVAILABLE: "the machines that satisfy its constraints are drained, down, offline or over",
     Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
     Reason.RESOURCES: "no machine has room for what is left",  # for a gang: not for all its tasks
     Reason.LIMIT: "a limit of its kind or of its pools is reached",
@@ -53,6 +55,14 @@ MEANING: Mapping[str, str] = {
 }
 
 FOR_GOOD = frozenset(
-    {Reason.NO_MACHINE, Reason.NO_EXECUTOR, Reason.SIMULATED, Reason.TOO_LARGE, Reason.CONSTRAINT, Reason.NEVER}
+    {
+        Reason.NO_MACHINE,
+        Reason.NO_EXECUTOR,
+        Reason.SIMULATED,
+        Reason.TOO_LARGE,
+        Reason.CONSTRAINT,
+        Reason.UNAVAILABLE,
+        Reason.NEVER,
+    }
 )
 """What stays until a user changes machines, limits or the job."""

@@ -342,3 +342,26 @@ def test_the_last_reasons_with_their_times(omega: Omega, cell: RedisCell) -> Non
     cell.stop("big", 2, "ada")
     assert omega.json("job", "why", "big")["past_reasons"] == found
     assert "last reasons: " in omega.text("job", "why", "big")
+
+
+def test_the_only_machine_for_a_job_is_named_when_it_is_drained(omega: Omega, cell: RedisCell) -> None:
+    """Other machines are up, and none satisfies the constraint: the drained one comes back, so it is no CONSTRAINT."""
+    machines(cell)
+    omega.run("machine", "set", "m3", "disk=ssd")
+    omega.run("machine", "drain", "m3")
+    omega.run(
+        "job", "run", "--name", "picky", "--constraint", "disk == 'ssd'", "--simulate", "--duration", "1s", "--", "true"
+    )
+    assert omega.json("job", "list")["jobs"][0]["reason"] == "UNAVAILABLE"
+    said = omega.json("job", "why", "picky")
+    comes_back = "machine m3 satisfies its constraints and is drained; it takes tasks after omega machine up m3"
+    assert (said["reason"], said["groups"][0]["advice"]) == ("UNAVAILABLE", [comes_back])
+    assert comes_back in omega.text("job", "why", "picky")
+    omega.run("machine", "up", "m3")
+    assert omega.json("job", "why", "picky")["reason"] not in ("UNAVAILABLE", "CONSTRAINT")
+
+
+def test_an_empty_drained_machine_is_not_being_emptied(omega: Omega, cell: RedisCell) -> None:
+    machines(cell)
+    omega.run("machine", "drain", "m3", "--deadline", "0s")
+    assert "moved off" not in omega.text("machine", "status", "m3")
