@@ -148,6 +148,7 @@ def environment() -> Environment:
         "listing": units.listing,
         "in_use": units.in_use,
         "when": _when,
+        "offset": _offset,
         "ago": _ago,
         "name": _name,
         "lines": _lines,
@@ -176,6 +177,12 @@ def _lines(text: str) -> Markup:
 def _when(at_ms: int | None) -> Markup:
     """Return a point in time as the local time of the server."""
     return _time("", at_ms, lambda ms: clock(ms, NOW_MS.get())[:-4])
+
+
+def _offset(at_ms: int) -> int:
+    """Return how many seconds the local time of the server is ahead of UTC."""
+    zone = datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().utcoffset()
+    return 0 if zone is None else int(zone.total_seconds())
 
 
 def _ago(at_ms: int | None) -> Markup:

@@ -12,14 +12,17 @@
   let pace = 2, due = 0, timer = 0, busy = false, failures = 0, stopped = false;  // pace: seconds between updates
   let readMs = 0, readAt = 0;  // time of the last reading, and when it came here by a clock that does not jump
 
+  // Times are in the server's zone, like all others of a page.
+  const zoned = (ms) => new Date(ms + 1000 * (stamp.dataset?.offset || 0)).toISOString();
+
   function say(text) {
     if (stopped) return;  // the last word stands: an update may still be on its way
-    const said = text + (text && readMs ? ` The last reading is of ${new Date(readMs).toLocaleString([], { hourCycle: "h23" })}.` : "");
+    const said = text + (text && readMs ? ` The last reading is of ${zoned(readMs).slice(0, 19).replace("T", " ")}.` : "");
     if (!notice.isConnected) document.querySelector("main").prepend(notice);
     if (notice.textContent !== said) notice.textContent = said;
     Object.assign(notice, { role: "status", className: text ? "message note" : "" });
   }
-  const read = (ms) => ms && ms !== readMs && ([readMs, readAt, stamp.textContent] = [ms, performance.now(), new Date(ms).toLocaleTimeString([], { hourCycle: "h23" })]);
+  const read = (ms) => ms && ms !== readMs && ([readMs, readAt, stamp.textContent] = [ms, performance.now(), zoned(ms).slice(11, 19)]);
 
   // Elements are changed in place, so that focus, selection, scroll positions and open details stay.
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE && (node.dataset.key || node.id)) || "";

@@ -1,13 +1,17 @@
 """The pages of a job, schedulers, pools, plan and events on a filled cell."""
 
+import json
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from html import unescape
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
 
 from omega.web.access.roles import Role
+from omega.web.console.page import MESSAGE
 from omega.web.service import Service
 from tests.browser.demo_cell import JOBS, MARKUP, DemoCell, fill
 from tests.web.console.pages import Pages, Tags, words
@@ -312,3 +316,27 @@ async def test_only_operators_make_a_previewed_change(demo: DemoCell) -> None:
         assert "Fair shares before and after" in words(await pages.posted("pools/change", form))
         assert (await pages.post("pools/change", form | {"step": "make"})).status_code == 403
     assert demo.cell.pools().version == before
+
+
+async def test_a_message_stands_on_its_page_alone(pages: Pages) -> None:
+    """The error of a change of one job is none of the confirmation of stopping others, which is asked for first."""
+    jobs = pages.path("jobs")
+    message = quote(json.dumps(["error", "job a: it has ended", jobs]), safe="")
+    pages.client.cookies.set(MESSAGE, message)
+    other = await pages.get("machines")
+    assert "it has ended" not in other.text
+    assert MESSAGE not in other.headers.get("set-cookie", "")
+    own = await pages.get("jobs")
+    assert "it has ended" in own.text
+    assert MESSAGE in own.headers["set-cookie"], "it is shown once"
+
+
+async def test_times_of_a_page_are_of_one_zone(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script shows the time of the reading in the server's zone, as the page shows all others."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert 'id="read" data-offset="19800"' in (await pages.get("jobs")).text
+    finally:
+        monkeypatch.undo()
+        time.tzset()
