@@ -1,6 +1,7 @@
 """Whatever the log and the record of a job keep is said in words and as JSON, never a traceback."""
 
 import json
+from itertools import groupby
 
 from hypothesis import given, strategies as st
 
@@ -90,7 +91,7 @@ def test_a_record_of_any_events_is_said(facts: list[tuple[str, int, int, int]], 
     del record.events[:forgotten]
     found = of_record(cell, job, record)
     text = said_everywhere(cell, found)
-    assert len(text.splitlines()) == len({each.version for each in found.events})
+    assert len(text.splitlines()) == len([*groupby(found.events, lambda each: each.version)]), "a line a version"
 
 
 @given(st.lists(st.tuples(st.sampled_from([*_READERS, "+", "newer", *TEXTS]), st.lists(WORDS, max_size=9)), max_size=9))

@@ -25,7 +25,7 @@ HISTORIES = some.lists(some.tuples(some.integers(1, 3), FACTS | SUMS), max_size=
 def test_no_record_ends_in_a_traceback(records: list[tuple[int, tuple[str, ...]]]) -> None:
     cell = MemoryCell()
     facts = [Fact(version, 1_000, "ada", words) for version, words in records]
-    events = [_summed(fact) or event(fact, cell.dimensions) for fact in facts]
+    events = [_summed(fact, "web") or event(fact, cell.dimensions) for fact in facts]
     assert len(list(lines(events, Names(cell)))) == len({version for version, _ in records})
     history_lines([each.as_json() for each in events], {}, 9)
 
@@ -33,14 +33,14 @@ def test_no_record_ends_in_a_traceback(records: list[tuple[int, tuple[str, ...]]
 def text(*words: str) -> str:
     cell = MemoryCell()
     facts = [Fact(5, 0, "ada", tuple(each.split(" "))) for each in words]
-    (line,) = lines([_summed(fact) or event(fact, cell.dimensions) for fact in facts], Names(cell))
+    (line,) = lines([_summed(fact, "web") or event(fact, cell.dimensions) for fact in facts], Names(cell))
     return line.partition("ada        ")[2]
 
 
 def test_further_resizes_and_conflicts_are_numbers() -> None:
     resizes = [f"resize web {group} 3 3 0" for group in range(3)]
     assert text(*resizes, "+ resize 2 0").endswith("group 2 to 3 tasks, 2 further groups")
-    assert text("+ conflict 6 6") == "6 further events of kind conflict of 6 tasks"
+    assert text("+ conflict 6 6") == "6 events of kind conflict of web, 6 tasks"
 
 
 def test_a_record_of_an_unknown_kind_is_shown() -> None:
