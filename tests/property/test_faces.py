@@ -195,3 +195,23 @@ def test_a_job_with_copies_has_its_own_tasks_alone() -> None:
     row = _rows(life.cell, life.cell.job_page(), 10)[0]
     assert (row[">tasks"], row[">placed"], row["state"], row["reason"]) == (2, 2, "running", "")
     compare(life.cell, 10)
+
+
+def test_a_running_task_is_not_starting_because_its_copy_waits() -> None:
+    """The copy waits for a task that leaves its machine; the task itself runs."""
+    life = Life("leaving")
+    life.number = 1
+    groups = TaskGroup((1000, 256), 1), TaskGroup((1000, 256), 0, copies=True)
+    life.cell.submit([JobSpec("a", "a", "batch", groups, spec=SPEC)], 0, "ada")
+    life.cell.submit([JobSpec("b", "b", "batch", (TaskGroup((4000, 256), 1),))], 0, "ada")
+    claims = [Transaction("a", (Claim(0, 0, 1),)), Transaction("b", (Claim(1, 0, 1),))]
+    life.cell.commit(CommitRequest(life.me, 1, claims, Position(), 1))
+    first, other = life.cell.runs([0, 1])
+    life.cell.speculate("a", [Original(0, first.placement, 0)], MANY, 1, "batch/0")
+    life.cell.end([TaskEnd(1, other.placement, EndKind.EVICTED, "*", "drain")], 2, "ada")
+    life.cell.commit(CommitRequest(life.me, 2, [Transaction("a", (Claim(1, 1, 1),))], Position(), 3))
+    assert [(run.job, run.leaving) for run in life.cell.runs([1])] == [("b", True), ("a", False)]
+    job = life.cell.job("a")
+    assert job is not None
+    summary = JobStatus(life.cell, job).summary
+    assert (summary["running"], summary["starting"]) == (1, 0)
