@@ -74,7 +74,7 @@ def command(
     """Simulate one architecture on one workload.
 
     Prints by kind of job: the wait for the first attempt, scheduler busyness (median of the days and median absolute
-    deviation), the same without conflicts, conflicts per transaction, and
+    deviation), the same without conflicts, transactions with a conflict per transaction without one, and
     abandoned jobs. With pools it also prints usage, fair share, satisfaction, evictions and wasted work by pool.
     """
     chosen, own = configuration(given), [selected(variables(name)) for name in names]
