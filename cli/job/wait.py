@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
 @click.option("--timeout", metavar="TIME", help="Maximum time to wait, such as 30s or 5m; the exit status is then 124.")
 @click.pass_context
-def command(ctx: click.Context, job: str, timeout: str | None) -> None:
-    """Wait until JOB has ended; the exit status reflects its result.
+def command(ctx: click.Context, jobs: "Sequence[str]", timeout: str | None) -> None:
+    """Wait until all JOBs have ended; the exit status reflects their results.
 
-    0: all tasks finished. 1: a task failed, or the job was stopped or abandoned. 124: --timeout has passed.
+    0: all tasks finished. 1: a task failed, or a job was stopped or abandoned. 124: --timeout has passed.
     """
     from omega.cellstate.durations import parse_duration
     from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch
@@ -31,23 +31,24 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     app: App = ctx.obj
     seconds = None if timeout is None else parse_duration(timeout) / 1000
     cell = app.open()
-    asked = patiently(lambda: find_job(cell, job))
+    asked = {job.id: job.name for job in patiently(lambda: [find_job(cell, job) for job in jobs])}
     began = time.monotonic()
     with render.progress(quiet=app.as_json) as bars:
-        bar = bars.add_task(f"waiting for {asked.name}", total=None, more="tasks")
+        bar = bars.add_task(f"waiting for {units.listing(list(asked.values()))}", total=None, more="tasks")
 
-        def see(jobs: "Sequence[Job]") -> None:
-            now = job_counts(jobs[0])
-            bars.update(bar, total=now["total"], completed=now["finished"] + now["failed"] + now["stopped"])
+        def see(seen: "Sequence[Job]") -> None:
+            now = [job_counts(job) for job in seen]
+            ended = sum(each[word] for each in now for word in ("finished", "failed", "stopped"))
+            bars.update(bar, total=sum(each["total"] for each in now), completed=ended)
 
-        jobs = watch(cell, [asked.id], see, seconds)
-    code, waited = exit_status(jobs), time.monotonic() - began
-    last = waited_json(cell, jobs[0], waited)
+        last = watch(cell, list(asked), see, seconds)
+    code, waited = exit_status(last), time.monotonic() - began
+    documents = [waited_json(cell, job, waited) for job in last]
     if app.as_json:
-        render.document(last)
-    else:
-        numbers, word = last["counts"].items(), last["state"]
-        ways = ", ".join(f"{number:,} {name}" for name, number in numbers if number and name != "total")
-        still = f"still {word} after {units.seconds(waited)}" if code == TIMED_OUT else word
-        render.line(f"job  {last['id']}  {last['name']}  {still} · {ways}")
+        several = {"cell": cell.name, "jobs": documents, "timed_out": code == TIMED_OUT, "waited_seconds": waited}
+        render.document(documents[0] if len(jobs) == 1 else several)
+    for each in documents if not app.as_json else ():
+        ways = ", ".join(f"{number:,} {name}" for name, number in each["counts"].items() if number and name != "total")
+        still = f"still {each['state']} after {units.seconds(waited)}" if each["timed_out"] else each["state"]
+        render.line(f"job  {each['id']}  {each['name']}  {still} · {ways}")
     ctx.exit(code)

@@ -46,6 +46,19 @@ def test_wait_exits_0_when_all_finished(omega: Omega, cell: RedisCell, at_work: 
     assert omega.text("job", "wait", "id-g") == "job  id-good  good  finished · 2 finished\n"
 
 
+def test_wait_takes_many_jobs(omega: Omega, cell: RedisCell, at_work: Callable[..., None]) -> None:
+    at_work()
+    for name in ("good", "better"):
+        submit(cell, name)
+    found = omega.json("job", "wait", "good", "id-better", "good", "--timeout", "30")
+    assert [(each["name"], each["state"]) for each in found["jobs"]] == [("good", "finished"), ("better", "finished")]
+    assert not found["timed_out"]
+    cell.submit([JobSpec("id-stopped", "stopped", "service", (TaskGroup((100, 100), 2),))], 1_000, "ada")
+    omega.text("job", "stop", "stopped")
+    said = omega.text("job", "wait", "good", "stopped", code=1).splitlines()
+    assert [line.split()[2] for line in said] == ["good", "stopped"]
+
+
 def test_wait_exits_1_when_a_task_failed(omega: Omega, cell: RedisCell, at_work: Callable[..., None]) -> None:
     at_work(simulated=False)
     submit(cell, "bad")
