@@ -61,6 +61,9 @@ def update_by_file(
 def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate", *, follow: bool | None) -> None:
     """Follow an update if asked, print it, and exit with 1 when it failed."""
     app: App = ctx.obj
+    for each in change.changes if not app.as_json else ():
+        if each.replaced:
+            render.line(_replaced(each))
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     now = _follow(cell, job.id, quiet=app.as_json) if following else update_progress(cell, job.id)
     gone = now is None
@@ -73,10 +76,6 @@ def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate"
         what = f"{units.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"
         what = "ended, restarts" if change.restarts else what
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")
-    if not app.as_json:
-        for each in change.changes:
-            if each.replaced:
-                render.note(_replaced(each))
     if following and (gone or now.get("update") == "stalled"):
         ctx.exit(1)
 

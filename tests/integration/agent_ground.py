@@ -94,7 +94,13 @@ def alive(pid: int) -> bool:
 
 
 def gone(agent: Agent) -> None:
-    until(lambda: not any(kept.unlisted and kept.lives for kept in agent.kept.values()), "what is not listed is gone")
+    def ended() -> bool:
+        going = [kept for kept in agent.kept.values() if kept.unlisted and kept.lives]
+        for kept in going:
+            kept.stop()
+        return not going
+
+    until(ended, "what is not listed is gone")
 
 
 def look_until(agent: Agent, true: Callable[[], object], what: str) -> None:

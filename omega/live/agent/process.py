@@ -184,7 +184,9 @@ class AgentLoop:
 
     def until_gone(self) -> None:
         """Wait until tasks that the cell does not list have ended."""
-        while any(kept.unlisted and kept.lives for kept in self.agent.kept.values()):
+        while going := [kept for kept in self.agent.kept.values() if kept.unlisted and kept.lives]:
+            for kept in going:
+                kept.stop()  # again: a supervisor that has just begun is not told
             self.wake_up.wait(FOUND_SECONDS)
 
     def end(self) -> None:
