@@ -155,7 +155,7 @@ def test_no_command_is_wrong_usage_and_shows_help() -> None:
         (("job", "lst"), "omega job: No such command 'lst' (did you mean list?)"),
         (("zzz",), "omega: No such command 'zzz'"),
         (("job", "list", "--nope"), "omega job list: No such option '--nope'"),
-        (("job", "wait"), "omega job wait: Missing argument 'JOB'"),
+        (("job", "wait"), "omega job wait: Missing argument 'JOB…'"),
         (("job", "list", "--limit", "0"), "omega job list: Invalid value for '--limit': 0 is not in the range x>=1"),
     ],
 )
