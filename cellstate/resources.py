@@ -1,6 +1,8 @@
 """Amounts of resources as integer vectors over a cell's named dimensions.
 
-Cpu is counted in millicores, memory in MiB, everything else in its smallest unit.
+Cpu is counted in millicores, memory in MiB, everything else in its smallest unit. Cpu and memory are rounded down, what
+machines have and what tasks need alike, so that parts of a whole fit: two of 12GB into 24GB
+(docs/decisions/0089-amounts-rounded-down.md).
 Amounts stay below 10^14, the largest integer a Lua script writes exactly without
 formatting (docs/decisions/0001).
 """
@@ -25,6 +27,8 @@ UNBOUNDED, UNBOUNDED_WORD = BIG, "unbounded"
 """Slots of a machine that states none, and their text."""
 
 MIB = 1 << 20
+MEMORY_BYTES = "memory_bytes"
+"""Field of a task group's spec: the memory of a task in bytes, where it is not a number of whole MiB."""
 MOST_SHOWN = 40
 """Maximum number of characters of a wrong amount in a message."""
 
@@ -56,8 +60,8 @@ def parse_bytes(text: str) -> int:
     return _whole(Decimal(match[1]), BYTES[match[2]], "", text)
 
 
-def _whole(number: Decimal, unit: int | Decimal, name: str, original: object) -> int:
-    """Return number × unit, rounded up. Raises BadInput when it is negative or above 10^14 - 1."""
+def _whole(number: Decimal, unit: int | Decimal, name: str, original: object, *, down: bool = False) -> int:
+    """Return number × unit, rounded up, or `down` to at least 1. BadInput when it is negative or above 10^14 - 1."""
     where = f"{name}: " if name else ""
     if number < 0:
         raise BadInput(f"{where}{shown(original)} is negative; amounts start at 0")
@@ -65,12 +69,15 @@ def _whole(number: Decimal, unit: int | Decimal, name: str, original: object) ->
     if value > LARGEST:
         raise BadInput(f"{where}{shown(original)} is too large; the most is {LARGEST} of the smallest unit")
     whole = int(value)
+    if down:
+        return whole or int(value > 0)
     return whole if whole == value else whole + 1
 
 
 def parse_amount(name: str, amount: str | float) -> int:
-    """Return `amount` of the resource `name` in its smallest unit, rounded up.
+    """Return `amount` of the resource `name` in its smallest unit: cpu and memory rounded down, others up.
 
+    An amount above 0 is at least 1.
     ``cpu`` takes cores (``2``, ``0.5``) or millicores (``500m``); ``memory`` takes bytes with a unit (``256Mi``,
     ``1Gi``, ``1G``: `BYTES`), never a bare number but 0; others take plain counts, or ``k``, ``M``, ``G`` of them, and
     ``user_slots`` also ``unbounded``.
@@ -95,11 +102,21 @@ def _parsed(name: str, amount: str | float) -> int:
         raise BadInput(f"{name}: {shown(amount)} is not an amount; write for example 500m, 2, 256Mi or 1Gi")
     number, unit = Decimal(match[1]), match[2]
     if name != "memory":
-        return _whole(number, units[unit], name, amount)
+        return _whole(number, units[unit], name, amount, down=name == "cpu")
     if not unit and number > 0:
         bare = text[:20]
         raise BadInput(f"memory: {shown(amount)} has no unit; write {bare}Mi (MiB) or {bare}M (10^6 bytes)")
-    return _whole(number, Decimal(units[unit]) / MIB, name, amount)
+    return _whole(number, Decimal(units[unit]) / MIB, name, amount, down=True)
+
+
+def memory_as_written(amounts: Mapping[str, str | float]) -> dict[str, int]:
+    """Return `MEMORY_BYTES` of a task that needs `amounts`; nothing where its memory is a number of whole MiB.
+
+    Tasks are placed by MiB; what is enforced is the amount as written. The amounts are ones that `parse_amount` takes.
+    """
+    match = _AMOUNT.fullmatch(str(amounts.get("memory", 0)).strip())
+    size = 0 if match is None or not match[2] else int(Decimal(match[1]) * BYTES[match[2]])
+    return {MEMORY_BYTES: size} if size % MIB else {}
 
 
 def largest_sum(needs: Iterable[tuple[Sequence[int], int]]) -> int:

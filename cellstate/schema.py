@@ -143,6 +143,9 @@ GROUP_SPEC = (
     SpecField("time_limit", "of a task, in ms", seen=Seen.DECLARED),
     SpecField("grace", "time between the signals that end a task, in ms", seen=Seen.DECLARED),
     SpecField("keep_output", "bytes of output that are kept", seen=Seen.DECLARED),
+    SpecField("output", "pattern of the file of its stdout", seen=Seen.DECLARED),
+    SpecField("error", "as output, of its stderr", seen=Seen.DECLARED),
+    SpecField("memory_bytes", "its memory where it is no number of whole MiB", seen=Seen.DECLARED),
 )
 """Fields of the specification of a task group, as SPEC."""
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, TaskGroup
+from omega.cellstate.resources import MEMORY_BYTES
+from omega.output_pattern import check_distinct
 from omega.schedulers.rolling import STARTED_WITH, Policy, Target, count_of, counted, going, resized, targets
 from omega.schedulers.sizing.model import PLAN
 from omega.schedulers.speculation import FIELD, with_copies
@@ -72,6 +74,8 @@ GROUP_FIELDS: Mapping[str, Effect] = {
     "time_limit": Effect.REPLACES,
     "grace": Effect.REPLACES,
     "keep_output": Effect.REPLACES,
+    "output": Effect.REPLACES,
+    "error": Effect.REPLACES,
 }
 """The fields of a task group in a job file."""
 
@@ -179,6 +183,7 @@ def resize(job: Job, group: int, count: int) -> tuple[dict[int, int], dict[str, 
     The spec of a job that was updated has the count that its update aims at.
     """
     aims = targets(job)
+    check_distinct([(count, ((job.spec.get("groups") or [])[group:] or [{}])[0])])
     (target,) = [each for each in aims if each.group == group]
     rows = [replace(each, count=count).row() if each is target else each.row() for each in aims]
     return resized(job, target, count), {**job.spec, "targets": rows} if "targets" in job.spec else None
@@ -219,7 +224,7 @@ def _differences(
     """Return the names of the fields whose change replaces the tasks of a group."""
     now, its = present
     names = {
-        "resources": now.need != tuple(group.need),
+        "resources": now.need != tuple(group.need) or its.get(MEMORY_BYTES) != group.spec.get(MEMORY_BYTES),
         "duration": now.duration_ms != group.duration_ms,
         "requeue": now.once != group.once,
         "restart": now.budget != group.budget and not group.once,
@@ -227,7 +232,7 @@ def _differences(
         **{each: (job.spec.get(each) or None) != (fields.get(each) or None) for each in _ORDERED[:-1]},
         "optional": now.optional != group.optional,
     }
-    its_fields = {*its, *group.spec} - _IN_PLACE - {STARTED_WITH}
+    its_fields = {*its, *group.spec} - _IN_PLACE - {STARTED_WITH, MEMORY_BYTES}
     differs = [name for name, other in names.items() if other]
     differs += [name for name in sorted(its_fields) if its.get(name) != group.spec.get(name)]
     return tuple(dict.fromkeys(differs))

@@ -44,6 +44,10 @@ run_options = combined(
         metavar="RULES",
         help="Copy slow tasks to other machines: true, or fields as in job files, such as after=30m,factor=3.",
     ),
+    click.option(
+        "--output", metavar="PATTERN", help="File for stdout below the working directory, such as out/{index}.txt."
+    ),
+    click.option("--error", metavar="PATTERN", help="File for stderr, as --output."),
     click.option("--time-limit", metavar="TIME", help="Maximum run time of a task, such as 10m."),
     click.option(
         "--restart",

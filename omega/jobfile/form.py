@@ -19,9 +19,10 @@ from omega.arrays import Array, parse_array
 from omega.cellstate.errors import BadInput
 from omega.cellstate.job_demands import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, TaskGroup, check_word
-from omega.cellstate.resources import Resources, parse_bytes
+from omega.cellstate.resources import Resources, memory_as_written, parse_bytes
 from omega.jobfile.speculation import Copied, may_be_copied, read_copied
 from omega.jobfile.values import STRICT, Duration, reading
+from omega.output_pattern import check_distinct, read_pattern
 from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_runner, read_spread
 from omega.schedulers.constraints.locality import read_locality
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
@@ -34,7 +35,7 @@ MOST_RESTARTS = 1_000
 LEAST_HEALTH_MS = 100
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
 """Minimum and maximum size of a task's stored output, in bytes."""
-UNCHANGED = ("name", "command", "time_limit", "keep_output", "image", "repeatable")
+UNCHANGED = ("name", "command", "time_limit", "keep_output", "image", "repeatable", "output", "error")
 """Fields of a group that are passed on unchanged, times in milliseconds."""
 
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
@@ -139,6 +140,7 @@ Constraint = Annotated[Any, AfterValidator(reading(read_constraint, as_written=T
 Domain = Annotated[Any, AfterValidator(reading(read_spread, as_written=True))]
 Near = Annotated[Any, AfterValidator(reading(partial(read_relations, "near"), as_written=True))]
 Apart = Annotated[Any, AfterValidator(reading(partial(read_relations, "apart_from"), as_written=True))]
+Pattern = Annotated[str, AfterValidator(reading(read_pattern))]
 Runner = Annotated[str, AfterValidator(reading(read_runner))]
 Image = Annotated[str, AfterValidator(_image)]
 PoolPath = Annotated[str, AfterValidator(_pool_path)]
@@ -259,6 +261,8 @@ class Tasks(Strict):
     repeatable: bool = False
     grace: Duration | None = None
     keep_output: Size = 0
+    output: Pattern | None = None
+    error: Pattern | None = None
     array: Annotated[Any, AfterValidator(reading(_array))] = None
 
     @model_validator(mode="after")
@@ -296,6 +300,7 @@ class Tasks(Strict):
             fields["health"] = self.health.model_dump()
         if self.grace is not None:
             fields["grace"] = self.grace
+        fields |= memory_as_written(self.resources)
         if self.array is not None:
             fields["array"] = self.array.spec()
         return fields
@@ -327,6 +332,14 @@ class JobForm(Strict):
     policy: dict[str, Any] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     speculation: Annotated[Copied | None, BeforeValidator(read_copied), AfterValidator(may_be_copied)] = None
+
+    @model_validator(mode="after")
+    def _writes_apart(self) -> Self:
+        try:
+            check_distinct((tasks.count, {"output": tasks.output, "error": tasks.error}) for tasks in self.tasks)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return self
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Return its task groups; `need` reads the resources of one, given its position in the job."""

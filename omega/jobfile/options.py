@@ -11,7 +11,8 @@ from omega.arrays import parse_array
 from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import After, Gang, JobSpec, TaskGroup
-from omega.cellstate.resources import Dimensions
+from omega.cellstate.resources import Dimensions, memory_as_written
+from omega.output_pattern import FIELDS, check_distinct, read_pattern
 from omega.queries.job_fields import KindFields
 from omega.queries.jobs import job_to_change
 from omega.schedulers.constraints.demands import read_constraint, read_runner
@@ -39,6 +40,8 @@ class JobOptions:
     runner: str | None
     image: str | None
     time_limit: str | None
+    output: str | None
+    error: str | None
     restart: int
     repeatable: bool
     speculation: str | None
@@ -84,10 +87,12 @@ class JobOptions:
 
     def _group(self, cell: "JobStore") -> TaskGroup:
         amounts = {name: text for name, text in (("cpu", self.cpu), ("memory", self.memory)) if text is not None}
-        need, fields, count = cell.dimensions.parse_need({**self.others, **amounts}), self._fields(), self.count
+        need = cell.dimensions.parse_need({**self.others, **amounts})
+        fields, count = self._fields() | memory_as_written(amounts), self.count
         if self.array is not None:
             indices = parse_array(self.array)
             count, fields = indices.count, fields | {"array": indices.spec()}
+        check_distinct([(count, fields)])
         return TaskGroup(need, count, 0 if self.duration is None else parse_duration(self.duration), fields)
 
     def _fields(self) -> dict[str, Any]:
@@ -95,6 +100,7 @@ class JobOptions:
         fields: dict[str, Any] = {"command": list(self.words)} if self.words else {}
         if self.time_limit is not None:
             fields["time_limit"] = parse_duration(self.time_limit)
+        fields |= {name: read_pattern(text) for name in FIELDS if (text := getattr(self, name)) is not None}
         if self.restart:
             fields["restart"] = {"attempts": self.restart}
         if self.constraints:

@@ -15,6 +15,7 @@ from omega.arrays import parse_array
 from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.jobfile.options import JobOptions, read_rules, stem
+from omega.output_pattern import read_pattern
 from omega.schedulers.constraints.demands import read_constraint, read_runner
 from omega.submission import free_name
 
@@ -34,7 +35,8 @@ or a number with its least and its largest value."""
 OPTIONS: Mapping[str, tuple[str, Form]] = {
     "--name": ("name", "text"), "--kind": ("kind", "text"), "--user": ("user", "text"), "--pool": ("pool", "text"),
     "--cpu": ("cpu", "text"), "--memory": ("memory", "text"), "--resource": ("others", "pairs"),
-    "--duration": ("duration", "text"), "--time-limit": ("time_limit", "text"), "--array": ("array", "text"),
+    "--duration": ("duration", "text"), "--time-limit": ("time_limit", "text"),
+    "--output": ("output", "text"), "--error": ("error", "text"), "--array": ("array", "text"),
     "--env": ("environment", "pairs"), "--policy": ("own", "pairs"), "--directory": ("directory", "text"),
     "--runner": ("runner", "text"), "--image": ("image", "text"), "--constraint": ("constraints", "list"),
     "--after": ("waits", "list"), "--count": ("count", (int, 1, 10_000_000)), "--restart": ("restart", (int, 0, 1_000)),
@@ -203,6 +205,8 @@ def _check(key: str, value: Any, dimensions: "Dimensions") -> None:
     readers: Mapping[str, Callable[[Any], Any]] = {
         "duration": parse_duration,
         "time_limit": parse_duration,
+        "output": read_pattern,
+        "error": read_pattern,
         "array": parse_array,
         "runner": read_runner,
         "speculation": read_rules,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.arrays import index_text
 from omega.cellstate.model import BUDGET, Gang
-from omega.cellstate.resources import format_amount
+from omega.cellstate.resources import MEMORY_BYTES, format_amount
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.speculation import FIELD as SPECULATION
 
@@ -20,7 +20,7 @@ _PLAIN = (
 )  # fmt: skip
 _OF_GROUP = (
     "name", "command", "runner", "image", "constraints", "spread", "different_machines", "near", "apart_from",
-    "locality", "restart", "health", "repeatable", "grace", "time_limit", "keep_output",
+    "locality", "restart", "health", "repeatable", "grace", "time_limit", "keep_output", "output", "error",
 )  # fmt: skip
 _DURATIONS = frozenset({"grace", "time_limit", "delay", "interval", "timeout", "healthy_after", "progress_deadline"})
 """Fields that are stored in milliseconds."""
@@ -78,7 +78,9 @@ def _tasks(group: "TaskGroup", dimensions: "Dimensions") -> dict[str, Any]:
 
 def _resources(group: "TaskGroup", dimensions: "Dimensions") -> dict[str, str]:
     pairs = zip(dimensions.names, group.need, strict=True)
-    return {name: format_amount(name, amount) for name, amount in pairs if amount}
+    found = {name: format_amount(name, amount) for name, amount in pairs if amount}
+    size = group.spec.get(MEMORY_BYTES)
+    return found if size is None else found | {"memory": f"{size}B"}
 
 
 def _value(name: str, value: Any) -> Any:

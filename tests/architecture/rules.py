@@ -48,6 +48,7 @@ TALK = {
 ENDS = {
     ("omega/live/member.py", "SystemExit"), ("omega/web/member.py", "SystemExit"),
     ("omega/live/agent/guard.py", "os._exit"),
+    ("omega/live/agent/output_files.py", "os._exit"),
 }  # fmt: skip
 """The entries of the processes that a supervisor starts: their exit code is the result. A guard forks processes that
 must not return into its own loop.

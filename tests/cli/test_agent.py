@@ -205,6 +205,34 @@ def test_who_follows_is_told_once_what_is_gone(omega: Omega, at_home: Agent) -> 
     assert (followed.stdout, followed.stderr) == ("3\n", "")
 
 
+def test_each_task_of_an_array_writes_its_file(
+    omega: Omega, at_home: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is to be read as any other; `out` is made only after the first start was refused."""
+    monkeypatch.chdir(tmp_path)
+    text = "echo task $OMEGA_ARRAY_INDEX"
+    run = ("job", "run", "--name", "many", "--array", "3,7", "--output", "out/{index}.txt", "--cpu", "1m")
+    omega.run(*run, "--detach", "--", "sh", "-c", text)
+    reason = f"output {tmp_path}/out/3.txt: no such file or directory"
+    eventually(lambda: reason in omega.text("job", "status", "many"))
+    assert omega.json("job", "status", "many")["counts"]["failed"] == 0
+    (tmp_path / "out").mkdir()
+    omega.run("job", "stop", "many")
+    omega.run(*run, "--detach", "--", "sh", "-c", text)
+    omega.run("job", "wait", "many")
+    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {
+        "3.txt": "task 3\n",
+        "7.txt": "task 7\n",
+    }
+    assert omega.text("job", "logs", "many", "--task", "1") == "task 7\n"
+    omega.run("job", "run", "--name", "one", "--output", "one.txt", "--detach", "--", "sleep", "60")
+    said = "output: 'one.txt' is one file of 2 tasks; write {index} into it"
+    assert omega.error("job", "resize", "one", "2") == said
+    assert omega.error("job", "run", "--output", "{user}", "--", "true") == (
+        "{user} is not known; a pattern may have {index}, {attempt}, {job}, {id}, {group}"
+    )
+
+
 def test_what_never_ran_has_no_logs(omega: Omega, cell: RedisCell) -> None:
     omega.run("job", "run", "--name", "later", "--detach", "--", "true")
     said = omega.run("job", "logs", "later")

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from omega.arrays import array_index
 from omega.cellstate.model import Job
-from omega.cellstate.resources import Dimensions
+from omega.cellstate.resources import MEMORY_BYTES, MIB, Dimensions
 from omega.live.agent.places import PlacementKey
 from omega.live.agent.progress_reports import PROGRESS
 from omega.live.agent.runners import run_by
 from omega.live.agent.task_start import DECIDED, MARK
 from omega.live.runners.runner import Runner
+from omega.output_pattern import FIELDS, path_of, read_pattern
 from omega.queries.job_state import generations
 from omega.schedulers.rolling import Policy, started_with
 from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS, restarts
@@ -21,7 +22,6 @@ KEEP_OUTPUT = 256 << 20
 """Bytes of output of a task that are kept, half for each stream, unless its job says another amount."""
 READY_EVERY_MS, READY_TIMEOUT_MS = 5_000, 10_000
 """Period and timeout of the readiness command of an update."""
-MIB = 1 << 20
 
 
 class Site(NamedTuple):
@@ -88,6 +88,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         **({"OMEGA_PROGRESS": file} if file else {}),
         **own,
     }
+    files = _files(said, str(its.get("directory") or its.get("submitted_in") or place / "work"), job, key, index)
     made = {
         "command": said.get("command") or _simulated(group.duration_ms),
         "environment": {**inherited, **identity},
@@ -99,12 +100,13 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         "log_bytes": said.get("keep_output", KEEP_OUTPUT) // 2,
         "checks": _checks(policy, said.get("health") or {}),
         "cpu_millicores": need.get("cpu", 0),
-        "memory_bytes": need.get("memory", 0) * MIB,
+        "memory_bytes": said.get(MEMORY_BYTES, need.get("memory", 0) * MIB),
         "cgroup": "",
         "user": site.user,
         "lease": str(site.lease),
         "incarnation": site.incarnation,
         **({"progress": file} if file else {}),
+        **({"files": files} if files else {}),
     }
     return run_by(site.runners, runner, str(said.get("image", "")), made, (inherited, identity)) if runner else made
 
@@ -116,6 +118,21 @@ def _directory(job: Job, group: int, place: Path, site: Site) -> str:
     if job.groups[group].copies:
         return own
     return str(its.get("directory") or (origin if site.there(origin) else own))
+
+
+def _files(said: Mapping[str, Any], directory: str, job: Job, key: PlacementKey, index: int | None) -> dict[str, Any]:
+    """Return where a task's output goes besides the agent (output_files.py); {} for one that names no files.
+
+    Raises BadInput for patterns that no job file may have: any client can write to the store.
+    """
+    patterns = {stream: read_pattern(said[field]) for field, stream in FIELDS.items() if said.get(field)}
+    if not patterns:
+        return {}
+    copies = job.groups[key.group].copies
+    group, number = str(said.get("name") or key.group - copies), key.task if index is None else index
+    values = {"index": str(number), "job": job.name, "id": job.id, "group": group}
+    paths = {stream: path_of(pattern, values) for stream, pattern in patterns.items()}
+    return {"directory": directory, "paths": paths, "copy": copies}
 
 
 def _progress(job: Job, place: Path) -> str:

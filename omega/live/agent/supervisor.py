@@ -29,6 +29,7 @@ from typing import Any
 
 from omega.live.agent import task_start
 from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, now, read_lease, write
+from omega.live.agent.output_files import OutputFiles
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
 from omega.live.agent.process_tree import below, children, kill_all, kill_cgroup, processes, send, started
 from omega.live.agent.task_health import NEVER, TaskHealth
@@ -54,13 +55,15 @@ class Supervisor:
         self.order: dict[str, Any] = json.loads((directory / "order.json").read_text())
         self.order["umask"] = os.umask(0o077)  # other users may pass through the directory but not read it
         self.outputs = {name: Output(directory, name, self.order["log_bytes"]) for name in ("stdout", "stderr")}
+        self.files = OutputFiles(self.order)
         self.lease = self._lease()
         self.over_at = self.lease.over
         self.limit = now() + self.order["time_limit_ms"] / 1000 if self.order["time_limit_ms"] else NEVER
         self.group = self.oom_kills = self.guard = 0
         self.guard_at, self.guard_tries = NEVER, 0
         """When to replace the guard, and the attempts left."""
-        self.asked = False
+        self.asked = self.elsewhere = False
+        """Whether the agent asked to end; whether the task cannot start here, and may elsewhere."""
         self.ending = ""
         """Why the task is being ended: stopped, lease or limit."""
         self.health, self.unhealthy = TaskHealth(directory, self.order), ""
@@ -99,13 +102,23 @@ class Supervisor:
                 how, reason = self._ended(reason)
             # A time limit is for the task, wherever it runs.
             again = how == "failed" and not self.ending and restart.get("elsewhere", False)
-            return {"how": how, "reason": reason, "attempts": attempt, "elsewhere": again, "at": now()}
+            self.files.settle(finished=how == "finished")
+            if how == "finished" and self.files.failed:  # a full disk: what the user has is not whole
+                how, reason = "failed", self.files.failed
+            return {
+                "how": how, "reason": reason, "attempts": attempt, "elsewhere": again or self.elsewhere, "at": now(),
+            }  # fmt: skip
 
     def _attempt(self, attempt: int) -> tuple[str, str]:
         before = self._oom_kills()
         self._look()
         if self._ends():
             return self._ended("")
+        try:
+            self.files.open()
+        except OSError as error:  # the directory is not on this machine, perhaps on another
+            self.elsewhere, self.order["restart"]["attempts"] = True, 0
+            return "failed", f"output {error.filename}: {(error.strerror or str(error)).lower()}"
         try:
             task = self._start(attempt)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -122,6 +135,7 @@ class Supervisor:
         if task.returncode:
             self.clean_up()
         self._close(task)
+        self.files.close()
         killed = task.returncode == -signal.SIGKILL and self._lease().end <= now()
         if task.returncode and (killed or (self.directory / KILLED).exists()):
             self._end("lease", 0.0)  # the guard killed it while this process stood still; the lease may go on since
@@ -132,7 +146,9 @@ class Supervisor:
             return "failed", unhealthy
         if task.returncode and task.returncode == self.order.get("final"):
             self.order["restart"] |= {"attempts": 0, "elsewhere": False}
-        return ("failed", self._failure(task.returncode)) if task.returncode else ("finished", "")
+        if task.returncode:
+            return "failed", self._failure(task.returncode)
+        return ("failed", self.files.failed) if self.files.failed else ("finished", "")
 
     def _start(self, attempt: int) -> "subprocess.Popen[bytes]":
         environment = {**self.order["environment"], "OMEGA_ATTEMPT": str(attempt)}
@@ -143,7 +159,7 @@ class Supervisor:
         for stream, name in ((task.stdout, "stdout"), (task.stderr, "stderr")):
             if stream is not None:
                 os.set_blocking(stream.fileno(), False)
-                self.selector.register(stream, selectors.EVENT_READ, self.outputs[name])
+                self.selector.register(stream, selectors.EVENT_READ, name)
         return task
 
     def _failure(self, code: int) -> str:
@@ -289,7 +305,8 @@ class Supervisor:
                 data = os.read(key.fd, CHUNK)
                 said = True
                 if data:
-                    key.data.take(data)
+                    self.outputs[key.data].take(data)
+                    self.files.take(key.data, data)
                 else:
                     self.selector.unregister(key.fileobj)
         return said

@@ -1,9 +1,20 @@
 """Amounts as people write them."""
 
 import pytest
+from hypothesis import given, strategies as st
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.resources import LARGEST, MOST_DIMENSIONS, Dimensions, format_amount, parse_amount, parse_bytes
+from omega.cellstate.resources import (
+    BYTES,
+    LARGEST,
+    MIB,
+    MOST_DIMENSIONS,
+    Dimensions,
+    format_amount,
+    memory_as_written,
+    parse_amount,
+    parse_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -11,8 +22,10 @@ from omega.cellstate.resources import LARGEST, MOST_DIMENSIONS, Dimensions, form
     [
         ("cpu", "2", 2000), ("cpu", 0.5, 500), ("cpu", "500m", 500), ("cpu", "0.0001", 1), ("cpu", 0, 0),
         ("memory", "256Mi", 256), ("memory", "1Gi", 1024), ("memory", "1.5Gi", 1536), ("memory", "1Ki", 1),
-        ("memory", 0, 0), ("memory", "2Ti", 2 * 1024**2), ("memory", "1G", 954), ("memory", "1GB", 954),
-        ("memory", "1GiB", 1024), ("memory", "1k", 1), ("memory", "1048577B", 2), ("memory", "1T", 953_675),
+        ("memory", 0, 0), ("memory", "2Ti", 2 * 1024**2), ("memory", "1G", 953), ("memory", "1GB", 953),
+        ("memory", "1GiB", 1024), ("memory", "1k", 1), ("memory", "1048577B", 1), ("memory", "1T", 953_674),
+
+        ("cpu", "0.3339", 333),
         ("cpu", "010", 10_000), ("cpu", ".5", 500),
         ("gpu", "3", 3), ("disk", "2k", 2000), ("disk", "1.5M", 1_500_000), ("disk", "2G", 2_000_000_000),
         ("gpu", " 7 ", 7), ("gpu", str(LARGEST), LARGEST), ("gpu", "1e3", 1000),
@@ -95,3 +108,25 @@ def test_a_task_takes_a_slot_and_a_machine_has_any_number_unless_they_state_othe
     assert slots.parse_capacity({"cpu": 1}) == slots.parse_capacity({"cpu": 1, "user_slots": "unbounded"})
     assert slots.format(slots.parse_capacity({})) == {"cpu": "0", "user_slots": "unbounded"}
     assert slots.parse({"user_slots": 4}) == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "fitting"), [("24GB", "12GB", 2), ("20G", "2G", 10), ("999MB", "333MB", 3), ("1.5Gi", "512Mi", 3)]
+)
+def test_equal_parts_of_a_machines_memory_fit(whole: str, part: str, fitting: int) -> None:
+    assert parse_amount("memory", whole) // parse_amount("memory", part) == fitting
+
+
+@given(st.sampled_from(sorted(BYTES)), st.integers(1, 1_000), st.integers(1, 64))
+def test_parts_fit_whatever_their_unit(unit: str, size: int, parts: int) -> None:
+    part = parse_amount("memory", f"{size}{unit}")
+    if part > 1:  # a need is at least 1 MiB
+        assert parts * part <= parse_amount("memory", f"{parts * size}{unit}")
+    assert parts * parse_amount("cpu", size / 1000) <= parse_amount("cpu", f"{parts * size}m")
+
+
+def test_memory_is_enforced_as_written() -> None:
+    assert memory_as_written({"memory": "12GB"}) == {"memory_bytes": 12 * 10**9}
+    assert memory_as_written({"memory": "512Mi", "cpu": 1}) == {}
+    assert memory_as_written({"memory": f"{MIB + 1}B"}) == {"memory_bytes": MIB + 1}
+    assert memory_as_written({"memory": 0}) == memory_as_written({}) == {}

@@ -42,6 +42,8 @@ tasks:
     time_limit: 1h
     grace: 0s
     keep_output: 64Ki
+    output: 'out/{index}.txt'
+    error: 'out/{index}.err'
   - resources: {cpu: 2, memory: 1.5Mi}
 """
 
@@ -73,8 +75,10 @@ def test_every_field() -> None:
         "time_limit": 3_600_000,
         "grace": 0,
         "keep_output": 65_536,
+        "output": "out/{index}.txt",
+        "error": "out/{index}.err",
     }
-    groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 2), 1))
+    groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 1), 1, 0, {"memory_bytes": 3 << 19}))
     extra = {"pool": "analytics/adhoc", "user": "ada", "environment": {"LANG": "C"}, "directory": "/data"}
     assert read(FULL) == [JobSpec("crawl-1", "crawl", "service", groups, 100, Gang.STRICT, extra)]
 
@@ -165,12 +169,12 @@ def test_the_resources_of_another_cell() -> None:
          ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, runner, "
           "image, duration, "
          "constraints, spread, different_machines, near, apart_from, locality, restart, health, time_limit, "
-         "repeatable, grace, keep_output, "
+         "repeatable, grace, keep_output, output, error, "
          "array")),
         ("name: a\ntasks:\n- cpu: 2",
          ("3: tasks[0].cpu: unknown field; did you mean resources: {cpu: …}? allowed: name, count, resources, command, "
           "runner, image, duration, constraints, spread, different_machines, near, apart_from, locality, restart, "
-          "health, time_limit, repeatable, grace, keep_output, array")),
+          "health, time_limit, repeatable, grace, keep_output, output, error, array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          "3: tasks[0].locality.zones: unknown field; allowed: machines, where, domains, wait"),
         ("name: a\ntasks:\n- locality: {wait: [5s]}",

@@ -166,3 +166,12 @@ def test_what_is_meant_to_be_played_sleeps() -> None:
     played.groups[1].duration_ms = 1_500
     assert order(played, PlacementKey("j", 1, 0, 3), PLACE, site, {})["command"] == ["sleep", "1.5"]
     assert ordered({})["command"] == []
+
+
+def test_memory_is_limited_to_the_amount_as_written() -> None:
+    """Placed by 317 MiB, which is 332,398,592 bytes."""
+    text = '{"name": "n", "tasks": [{"command": ["true"], "resources": {"memory": "333MB"}}]}'
+    (spec,) = load([JobFile("f", text)], Dimensions(), lambda: "j")
+    assert spec.groups[0].need == (0, 317)
+    group = {"groups": [{}, dict(spec.groups[0].spec)]}
+    assert ordered(group)["memory_bytes"] == 333_000_000
