@@ -35,6 +35,7 @@ STYLES = {
     "drained": "yellow",
     "held": "yellow",
     "leaving": "yellow",
+    "stopping": "yellow",
     "failed": "red",
     "abandoned": "red",
     "down": "red",

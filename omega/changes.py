@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import NotOwner, Overtaken, Refused
 from omega.cellstate.model import JobState
-from omega.queries.job_state import ended, group_names, own_groups, state
+from omega.queries.job_state import ended, gone, group_names, own_groups, state
 from omega.users import user_of
 
 if TYPE_CHECKING:
@@ -156,7 +156,10 @@ def change_json(before: "Job", after: "Job") -> dict[str, Any]:
 
 
 def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
-    """Return a job that was stopped as plain values; `ended` counts the running tasks that were ended."""
+    """Return a job that was stopped as plain values; `ended` counts the running tasks that were ended.
+
+    `stopping`: processes of some of them still run.
+    """
     return {
         "id": before.id,
         "name": before.name,
@@ -164,6 +167,7 @@ def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
         "state": state(after),
         "unplaced": sum(group.unplaced for group in own_groups(before)),
         "ended": ended,
+        "stopping": not gone(after),
         "modify_index": after.modified,
     }
 

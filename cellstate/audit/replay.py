@@ -301,7 +301,7 @@ class Replay:
 
     def _leave(self, words: tuple[str, ...]) -> None:
         self._act("")
-        _, placement, index, job_id, group, tasks = words
+        _, placement, index, job_id, group, tasks = words[:6]
         book = self._placement(placement, (index, job_id, group))
         if book is None:
             return

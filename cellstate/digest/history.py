@@ -31,6 +31,8 @@ ENDS = frozenset({"finished", "failed", "retried", "lost", "evicted", "stopped"}
 OF_TASKS = ENDS | {"place", "left", "promote"}
 OF_SPANS = frozenset({"fail", "requeue", "late", "speculate", "unneeded"})
 FAILS = frozenset({"failed", "retried", "fail"})
+WITH_REASON = FAILS | {"left"}
+"""Facts whose reason results have."""
 QUIET = frozenset({"finished", "left"})
 """Facts of which only the numbers are kept: results have the rest."""
 UNIMPORTANT = frozenset({"submit", "attempt", "awaited"})
@@ -66,6 +68,8 @@ def reason_of(words: tuple[str, ...], width: int) -> str:
     """Return the reason of a fact about tasks, of a cell with `width` resources; empty without one."""
     if words[0] == "fail":
         return words[4]
+    if words[0] == "left":
+        return " ".join(words[6:])
     reason = " ".join(words[7 + width :]) if words[0] in ("failed", "lost", "evicted") else ""
     return "" if reason == "-" else reason
 

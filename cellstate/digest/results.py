@@ -6,7 +6,7 @@ The tasks of a group are divided into chunks of `CHUNK`. A chunk has a run for e
     machine   varint    its index; this and the following only of tasks that were placed
     start     varint    ms after the start of the run before, of the first run after the job's submission; zigzag
     length    varint    ms, of tasks that do not run
-    reason    varint    of failed tasks: the number of the reason in the job's history
+    reason    varint    of failed and stopped tasks: the number of the reason in the job's history
 
 A run of one task has at most 16 bytes on up to 2,097,152 machines, if it ran for less than a year.
 """
@@ -28,7 +28,8 @@ STATES = ("none", "running", "finished", "failed", "stopped", "evicted", "lost",
 class TaskResult(NamedTuple):
     """The last placement of a task: machine by index; start and end in ms, the end 0 while it runs.
 
-    `reason` is the number of the reason of a failed or retried task in the job's history, else 0.
+    `reason` is the number of the reason of a failed or retried task in the job's history, of a stopped one that of how
+    its processes ended; else 0. A stopped task ends when they have.
     """
 
     state: int
@@ -38,8 +39,8 @@ class TaskResult(NamedTuple):
 
 
 NOTHING = TaskResult(NONE)
-_WITH_REASON = frozenset({FAILED, RETRIED})
-_STATE_OF = {name: state for state, name in enumerate(STATES)} | {"fail": FAILED}
+_WITH_REASON = frozenset({FAILED, RETRIED, STOPPED})
+_STATE_OF = {name: state for state, name in enumerate(STATES)} | {"fail": FAILED, "place": RUNNING, "left": STOPPED}
 
 
 def pack_results(results: Sequence[TaskResult], base_ms: int) -> bytes:
@@ -94,7 +95,7 @@ class JobResults:
             self._promote(group, spans[0][0], int(words[2]), at_ms=at_ms)
             return
         machine = -1 if word == "fail" else int(words[2])
-        state = RUNNING if word == "place" else _STATE_OF[words[6] if word == "late" else word]
+        state = _STATE_OF[words[6] if word == "late" else word]
         after = TaskResult(state, machine, (at_ms, 0 if state == RUNNING else at_ms), reason)
         for first, last in spans:
             for chunk in range(first // CHUNK, min(last // CHUNK, MOST_CHUNKS - 1) + 1):
@@ -102,7 +103,10 @@ class JobResults:
                 results = self.chunks.setdefault((group, chunk), [])
                 results += [NOTHING] * (high - len(results))
                 for at in range(low, high):
-                    results[at] = after if state == RUNNING else _ended(results[at], after)
+                    if word == "left":
+                        results[at] = _left(results[at], machine, at_ms, reason)
+                    else:
+                        results[at] = after if state == RUNNING else _ended(results[at], after)
                 self.changed.add((group, chunk))
 
     def _promote(self, group: int, task: int, machine: int, *, at_ms: int) -> None:
@@ -129,6 +133,14 @@ def _ended(before: TaskResult, after: TaskResult) -> TaskResult:
     if before.state != NONE and after.machine in (-1, before.machine):
         return before._replace(state=after.state, reason=after.reason)  # lost or evicted, then failed; or reported late
     return after._replace(machine=max(0, after.machine))
+
+
+def _left(before: TaskResult, machine: int, at_ms: int, reason: int) -> TaskResult:
+    """Return the result of a task whose processes have ended: a stopped one, unless it was placed again since."""
+    if before.state != STOPPED or before.machine != machine:
+        return before
+    start, end = before.times
+    return before._replace(times=(start, max(end, at_ms)), reason=reason or before.reason)
 
 
 def _varint(out: bytearray, number: int) -> None:

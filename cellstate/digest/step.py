@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from omega.cellstate import ranges
 from omega.cellstate.digest import results as res
-from omega.cellstate.digest.history import ENDS, FAILS, OF_TASKS, UNIMPORTANT, History, job_of, winner_of
+from omega.cellstate.digest.history import ENDS, FAILS, OF_TASKS, UNIMPORTANT, WITH_REASON, History, job_of, winner_of
 from omega.cellstate.digest.hours import COUNTS, GONE, HOUR_MS, KEPT_HOURS, Ledger, Owner, Position, Settled, readable
 from omega.cellstate.digest.results import CHUNK, JobResults, field_of
 from omega.cellstate.digest.values import DigestStep, JobRecords
@@ -121,6 +121,8 @@ class _Step:
             return words[4]
         if words[0] == "late":
             return words[6]
+        if words[0] == "left":
+            return " ".join(words[6:])
         reason = " ".join(words[7 + len(self.cell.dimensions) :]) if words[0] in ENDS else ""
         return "" if reason == "-" else reason
 
@@ -162,13 +164,11 @@ class _Step:
             if word == "evicted" and (winner := winner_of(reason)):
                 self.jobs[winner].history.add_eviction(job_id, count)
                 self.jobs[winner].touched = True
-            if word != "left":
-                if word != "promote":
-                    self._count(fact.words, known, (group, count), reason)
-                if known.job is not None:
-                    fails = reason and word in FAILS
-                    code = known.history.reason(reason) if fails else 0
-                    known.results.add(fact.words, group, spans, self.position.at_ms, code)
+            if word not in ("left", "promote"):
+                self._count(fact.words, known, (group, count), reason)
+            if known.job is not None:
+                code = known.history.reason(reason) if reason and word in WITH_REASON else 0
+                known.results.add(fact.words, group, spans, self.position.at_ms, code)
         if known.job is None:
             return
         waited = not known.history.first_placed_ms

@@ -50,7 +50,7 @@ local function give_up(index)
     count = count + end_tasks(m, placement, '*', 'lost', why, 1)
   end
   for placement in gmatch(m.runs, ' !(%d+):') do
-    acknowledge(m, placement, '*')
+    acknowledge(m, placement, '*', '-')
     if not m.touched then
       m.touched = true
       touched[#touched + 1] = m

@@ -61,7 +61,7 @@ for i = 1, #machines do
   if owner and (owner ~= jobs_of[i] or not meant) then
     n = 0
   elseif m and how == 'left' then
-    n = acknowledge(m, placement, tasks)
+    n = acknowledge(m, placement, tasks, reason)
     if n > 0 and not m.touched then
       m.touched = true
       touched[#touched + 1] = m

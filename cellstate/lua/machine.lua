@@ -41,7 +41,7 @@ local function set_state()
     local how, reason = serves and 'evicted' or 'lost', serves and 'down' or '-'
     for placement in gmatch(m.runs, ' (%d+):') do count = count + end_tasks(m, placement, '*', how, reason, 1) end
     if serves then return count + evict_gangs(reason, 1) end
-    for placement in gmatch(m.runs, ' !(%d+):') do acknowledge(m, placement, '*') end
+    for placement in gmatch(m.runs, ' !(%d+):') do acknowledge(m, placement, '*', '-') end
   end
   return count
 end

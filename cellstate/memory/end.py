@@ -33,7 +33,7 @@ def end_each(ledger: Ledger, endings: Sequence[TaskEnd]) -> list[int]:
         if run is not None and job_id and (run[0].job.id != job_id or meant is None):
             pass  # a store that lost versions gives placement ids and ids of jobs again
         elif m and how is EndKind.LEFT:
-            n = acknowledge(ledger, m, placement, part_of(tasks))
+            n = acknowledge(ledger, m, placement, part_of(tasks), reason)
             if n:
                 ledger.trail.append(m.index)
         elif m:

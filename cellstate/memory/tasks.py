@@ -159,8 +159,8 @@ def win(ledger: Ledger, g: GroupRow, task: Spans) -> None:
             end_tasks(ledger, m, loss.placement, task, EndKind.STOPPED, OUTRUN, ledger.transaction)
 
 
-def acknowledge(ledger: Ledger, m: MachineRow, placement: int, part: Spans | None) -> int:
-    """Record that leaving tasks are physically gone; None means all of them."""
+def acknowledge(ledger: Ledger, m: MachineRow, placement: int, part: Spans | None, reason: str = "") -> int:
+    """Record that leaving tasks are physically gone, and how they ended; None means all of them."""
     if -placement not in m.runs:
         return 0
     g, tasks = m.runs[-placement]
@@ -175,7 +175,7 @@ def acknowledge(ledger: Ledger, m: MachineRow, placement: int, part: Spans | Non
         g.leaving -= 1
         m.leaving -= 1
     ledger.touch_job(g.job)
-    ledger.fact("left", placement, m.index, g, gone)
+    ledger.fact("left", placement, m.index, g, gone, *([reason] if reason else []))
     return count
 
 

@@ -108,9 +108,13 @@ def weight(app: App, job: str, value: float, check: int | None, force: bool) -> 
 
 @click.command()
 @jobs_options
+@click.option("--wait", is_flag=True, help="Return when the processes of all tasks have ended.")
 @click.pass_obj
-def stop(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
-    """Stop jobs: unplaced tasks end at once, running ones after that. Repeating the command changes nothing."""
+def stop(app: App, jobs: Sequence[str], check: int | None, force: bool, wait: bool) -> None:
+    """Stop jobs: unplaced tasks end at once, running ones get SIGTERM, and SIGKILL after their grace time.
+
+    Repeating the command changes nothing.
+    """
     one_only(jobs, check)
     cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []
@@ -127,11 +131,18 @@ def stop(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
                 bars.advance(bar, count)
         after = cell.job(job.id) or job
         answers.append(stopped_json(job, after, ended))
+    if wait:
+        from omega.live.waiting import watch
+
+        watch(cell, list(stopped), lambda _: None)
+        answers = [answer | {"stopping": False} for answer in answers]
     if app.as_json:
         render.document({"cell": cell.name, "jobs": answers})
         return
     for answer in answers:
         how = f"{answer['state']}" + (" already" if answer["state"] == answer["before"] else "")
-        what = f" · {units.count(answer['ended'], 'running task')} ended" if answer["ended"] else ""
+        how += ", processes still run" if answer["stopping"] and not answer["ended"] else ""
+        word = "stopping" if answer["stopping"] else "ended"
+        what = f" · {units.count(answer['ended'], 'running task')} {word}" if answer["ended"] else ""
         what += f" · {units.count(answer['unplaced'], 'unplaced task')} stopped" if answer["unplaced"] else ""
         render.line(f"job  {answer['id']}  {answer['name']}  {how}{what}")

@@ -162,7 +162,7 @@ def show_runs(status: JobStatus, most: int) -> None:
             "machine": names.get(run.machine, str(run.machine)),
             "group": groups.get(run.group, "?"),
             "tasks": called.indices(run.group, run.tasks),
-            "state": "leaving" if run.leaving else "running",
+            "state": "stopping" if run.leaving else "running",
         }
         for run in runs[:most]
     ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", metavar="TIME", help="Maximum time to wait, such as 30s or 5m; the exit status is then 124.")
 @click.pass_context
 def command(ctx: click.Context, jobs: "Sequence[str]", timeout: str | None) -> None:
-    """Wait until all JOBs have ended; the exit status reflects their results.
+    """Wait until all JOBs and the processes of their tasks have ended; the exit status reflects their results.
 
     0: all tasks finished. 1: a task failed, or a job was stopped or abandoned. 124: --timeout has passed.
     """
@@ -49,6 +49,8 @@ def command(ctx: click.Context, jobs: "Sequence[str]", timeout: str | None) -> N
         render.document(documents[0] if len(jobs) == 1 else several)
     for each in documents if not app.as_json else ():
         ways = ", ".join(f"{number:,} {name}" for name, number in each["counts"].items() if number and name != "total")
-        still = f"still {each['state']} after {units.seconds(waited)}" if each["timed_out"] else each["state"]
+        over = not each["counts"]["pending"] and not each["counts"]["placed"]
+        still = f"{each['state']}, processes still run" if over else f"still {each['state']}"
+        still = f"{still} after {units.seconds(waited)}" if each["timed_out"] else each["state"]
         render.line(f"job  {each['id']}  {each['name']}  {still} · {ways}")
     ctx.exit(code)

@@ -35,6 +35,7 @@ def command(app: App, name: str, verbose: bool) -> None:
         | {each: f"{units.in_use(each, used, has)} · {units.percent(used, has)} in use" for each, used, has in columns}
         | {
             "tasks": f"{status.tasks:,}" + _moved(status.deadline_ms, status.tasks),
+            "stopping": _stopping(status),
             "agent": agent and f"{'live' if agent.lives else 'lapsed'} (incarnation {agent.incarnation})",
             "attributes": ", ".join(f"{key}={value}" for key, value in machine.attributes.items()),
             "changes": f"{machine.number:,} (its sequence number)",
@@ -62,10 +63,20 @@ def _show_runs(status: MachineStatus, *, verbose: bool) -> None:
             {">placement": str(run.placement), "job": run.job, "name": job.name if job else "", ">group": run.group}
             | {"tasks": run.tasks}
             | ({">precedence": str(job.precedence) if job else "", "each task": need} if verbose else {})
-            | {"state": "leaving" if run.leaving else "running"}
+            | {"state": "stopping" if run.leaving else "running"}
         )
     render.line()
     render.records(rows)
+
+
+def _stopping(status: MachineStatus) -> str:
+    """Return the tasks whose processes have not ended, and what they still hold."""
+    held = status.stopping
+    if not held:
+        return ""
+    names = status.cell.dimensions.names
+    amounts = units.amounts(status.cell.dimensions, [held.get(name, 0) for name in names])
+    return f"{units.count(held['tasks'], 'task')}, {amounts}: processes that have not ended"
 
 
 def since(at_ms: int | None, now_ms: int) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import Refused
 from omega.live import waiting
-from omega.queries.job_state import ended
+from omega.queries.job_state import gone
 from omega.queries.jobs import find_job
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Waits:
                             raise
                         again += len(jobs)
                         continue
-                    if ended(last):
+                    if gone(last):
                         self._submissions.forget(last.id)
                     return waiting.waited_json(cell, last, time.monotonic() - began, again)
 

@@ -16,7 +16,7 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.task_output import OutputPart, OutputRequest
 from omega.queries import units
 from omega.queries.job_history import job_log
-from omega.queries.job_state import ended
+from omega.queries.job_state import gone
 from omega.queries.task_results import group_of_output, last_machine
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def find_output(cell: "JobStore", record: "Job", group: int, task: int, placemen
         elif there and there[0].state is not MachineState.OFFLINE:
             agent = there[0].executor
     return OutputPlace(
-        job=record.id, source=source, task=task, agent=agent, over=ended(record), placement=placement,
+        job=record.id, source=source, task=task, agent=agent, over=gone(record), placement=placement,
         submitted_ms=record.submitted_ms, why=why,
     )  # fmt: skip
 

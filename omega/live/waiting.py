@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omega.cellstate.errors import JobLost, Refused, Unreachable
-from omega.queries.job_state import ended, job_counts, state
+from omega.queries.job_state import gone, job_counts, state
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -101,14 +101,14 @@ def watch(
     known: dict[str, Job] = {}
     pause, outage, cuts = FIRST_PAUSE, outage or Outage(), -1
     while True:
-        going = [job_id for job_id in ids if job_id not in known or not ended(known[job_id])]
+        going = [job_id for job_id in ids if job_id not in known or not gone(known[job_id])]
         for job_id, job in zip(going, read(cell, going, outage), strict=True):
             if job is None:
                 raise explained(cell, known[job_id], cuts) if job_id in known else no_longer_kept(cell, job_id)
             known[job_id] = job
         jobs = [known[job_id] for job_id in ids]
         see(jobs)
-        if all(ended(job) for job in jobs):
+        if all(gone(job) for job in jobs):
             return jobs
         left = LONGEST_PAUSE if limit is None else limit - time.monotonic()
         if left <= 0:
@@ -122,7 +122,7 @@ def watch(
 
 def exit_status(jobs: "Sequence[Job]") -> int:
     """Return the exit status for the results of jobs."""
-    if not all(ended(job) for job in jobs):
+    if not all(gone(job) for job in jobs):
         return TIMED_OUT
     return FINISHED if all(state(job) == "finished" for job in jobs) else OTHERWISE
 

@@ -163,9 +163,18 @@ def _named(fields: str, more: str | None = None) -> _Reader:
 
 
 def _tasks(words: Sequence[str], dimensions: "Dimensions") -> _Read:
-    placement, machine, job, group, tasks, *rest = words
-    more = {"placement": int(placement), "group": int(group), "tasks": tasks}
+    rest = words[5:]
     reason = " ".join(rest[1 + len(dimensions) :])
+    return _of_tasks(words, reason)
+
+
+def _left(words: Sequence[str], _: "Dimensions") -> _Read:
+    return _of_tasks(words, " ".join(words[5:]))
+
+
+def _of_tasks(words: Sequence[str], reason: str) -> _Read:
+    placement, machine, job, group, tasks = words[:5]
+    more = {"placement": int(placement), "group": int(group), "tasks": tasks}
     if reason not in ("", "-"):
         more["reason"] = reason
     return job, int(machine), ranges.count(tasks), more
@@ -242,7 +251,8 @@ _READERS: Mapping[str, _Reader] = {
     "place": _tasks,
     "conflict": _named("job machine verdict count", "group seen"),
     "assert": _assert,
-    **dict.fromkeys((*ENDINGS, "left"), _tasks),
+    **dict.fromkeys(ENDINGS, _tasks),
+    "left": _left,
     "drop": _named("job group count how"),
     "fail": _named("job group tasks reason"),
     "requeue": _named("job group tasks"),

@@ -58,6 +58,11 @@ def ended(job: Job) -> bool:
     return all(not group.unplaced and not group.placed for group in job.groups)
 
 
+def gone(job: Job) -> bool:
+    """Return whether it has ended, and with it the processes of all its tasks (semantics 2)."""
+    return ended(job) and not any(leaving for group in job.groups for _, _, leaving in group.runs)
+
+
 def own_groups(job: Job) -> list[GroupStatus]:
     """Return the groups of a job without copies of tasks, and without failures of versions that an update replaced.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
 from omega.cellstate.consumption import Consumption, merged
+from omega.cellstate.model import JobState
 from omega.queries import mapreduce
 from omega.queries.job_history import JobLog, Past, job_log, past
 from omega.queries.job_state import counts, ended, generations, group_names, job_counts
@@ -83,9 +84,19 @@ class JobStatus:
             "pending": states["pending"],
             "starting": starting,
             "running": states["placed"] - starting,
-            **{state: states[state] for state in ("failed", "finished", "stopped")},
+            "stopping": self.stopping,
+            "failed": states["failed"],
+            "finished": states["finished"],
+            "stopped": states["stopped"] - self.stopping,
             "lost": self.past.lost,
         }
+
+    @cached_property
+    def stopping(self) -> int:
+        """Number of its stopped tasks whose processes have not ended."""
+        own = [run for run in self.runs if run.leaving and not self.job.groups[run.group].copies]
+        there = sum(ranges.count(run.tasks) for run in own) if self.job.state > JobState.HELD else 0
+        return min(there, job_counts(self.job)["stopped"])
 
     @cached_property
     def share(self) -> Mapping[str, Any] | None:

@@ -1,9 +1,11 @@
 """One machine in full: its running tasks, its agent, its last events, the schedulers that it rejects."""
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate import ranges
 from omega.cellstate.model import MachineState
 from omega.queries.events import Event, events, extent
 from omega.queries.machines import machine_json, tasks_on
@@ -38,6 +40,19 @@ class MachineStatus:
     def tasks(self) -> int:
         """Number of its running tasks."""
         return tasks_on(self.runs).get(self.machine.index, 0)
+
+    @property
+    def stopping(self) -> dict[str, int]:
+        """Tasks that were stopped or moved off and whose processes still run, and what they hold, by resource."""
+        sums = Counter[str]()
+        for run in self.runs:
+            job, count = self.jobs.get(run.job), ranges.count(run.tasks)
+            if run.leaving:
+                sums["tasks"] += count
+                need = job.groups[run.group].need if job else ()
+                for name, amount in zip(self.cell.dimensions.names, need, strict=False):
+                    sums[name] += count * amount
+        return dict(sums)
 
     @cached_property
     def deadline_ms(self) -> int | None:
@@ -91,6 +106,7 @@ class MachineStatus:
             "state_since_ms": self.since_ms,
             "rejected_in_a_row": self.rejected_in_a_row,
             "deadline_ms": self.deadline_ms,
+            "stopping": self.stopping,
             "runs": [self._run(run, verbose=verbose) for run in self.runs],
         }
         if verbose:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.digest import results as digest_results
-from omega.cellstate.digest.history import ENDS, FAILS, History, job_of, reason_of
+from omega.cellstate.digest.history import ENDS, WITH_REASON, History, job_of, reason_of
 from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import JobResults, TaskResult, field_of
 from omega.queries.job_history import JobLog, job_log, unread_json, unread_versions
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
 
-STATES = ("pending", "running", "finished", "failed", "stopped", "evicted", "lost", "retried", "unknown")
-"""States of tasks. Evicted, lost and retried ones are pending again, delayed, or not placed again. No result is kept of
-unknown ones."""
+STATES = ("pending", "running", "stopping", "finished", "failed", "stopped", "evicted", "lost", "retried", "unknown")
+"""States of tasks. Stopping ones were stopped, and their processes have not ended. Evicted, lost and retried ones are
+pending again, delayed, or not placed again. No result is kept of unknown ones."""
 _EXIT = re.compile(r"exit (\d+)", re.ASCII)
 
 
@@ -101,7 +101,36 @@ def job_tasks(cell: "Queries", job: "Job", log: JobLog | None = None) -> JobTask
     results, history, unread = _results(cell, job, log=log)
     rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
     hidden = ("unknown", "finished")  # a copy that finished is the task
-    return JobTasks(job, [row for row in rows if row.state not in hidden or not job.groups[row.group].copies], unread)
+    shown = [row for row in rows if row.state not in hidden or not job.groups[row.group].copies]
+    return JobTasks(job, list(_with_stopping(shown, _leaving(cell, job))), unread)
+
+
+def _leaving(cell: "Queries", job: "Job") -> dict[tuple[int, int], str]:
+    """Return the tasks whose processes the store waits for, by group and machine."""
+    machines = sorted({machine for group in job.groups for _, machine, leaving in group.runs if leaving})
+    found: dict[tuple[int, int], str] = {}
+    for run in cell.runs(machines) if machines else ():
+        if run.leaving and run.job == job.id:
+            key = run.group, run.machine
+            found[key] = ranges.add(found.get(key, ranges.EMPTY), run.tasks)
+    return found
+
+
+def _with_stopping(rows: Sequence[TaskRow], leaving: Mapping[tuple[int, int], str]) -> Iterator[TaskRow]:
+    for row in rows:
+        going = leaving.get((row.group, -1 if row.machine is None else row.machine), ranges.EMPTY)
+        inside, rest = ranges.split(row.tasks, going) if row.state == "stopped" else (ranges.EMPTY, row.tasks)
+        parts = [(tasks, True) for tasks in _spans(inside)] + [(tasks, False) for tasks in _spans(rest)]
+        if inside == ranges.EMPTY:
+            yield row
+            continue
+        for tasks, stops in sorted(parts, key=lambda part: int(part[0].partition("-")[0])):
+            part = row._replace(tasks=tasks)
+            yield part._replace(state="stopping", times=(row.times[0], None)) if stops else part
+
+
+def _spans(tasks: str) -> list[str]:
+    return [_text(first, last + 1) for first, last in ranges.spans(tasks)]
 
 
 def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:
@@ -135,9 +164,9 @@ def _results(
     for fact in read.facts:
         words = fact.words
         submitted |= words[:2] == ("submit", job.id)
-        if job_of(words) == job.id and (words[0] in ENDS or words[0] in ("place", "fail", "late", "promote")):
-            fails, reason = words[0] in FAILS, reason_of(words, width)
-            code = history.reason(reason) if fails and reason else 0
+        if job_of(words) == job.id and (words[0] in ENDS or words[0] in ("place", "fail", "late", "promote", "left")):
+            reason = reason_of(words, width)
+            code = history.reason(reason) if reason and words[0] in WITH_REASON else 0
             group, tasks = (words[2], words[3]) if words[0] == "fail" else (words[4], words[5])
             results.add(words, int(group), ranges.spans(tasks), fact.at_ms, code)
     return results, history, None if submitted else unread_versions(at, read)

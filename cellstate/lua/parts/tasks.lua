@@ -150,8 +150,8 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   return count
 end
 
--- Apply the acknowledged end of leaving tasks: their processes have ended.
-local function acknowledge(m, placement, part)
+-- Apply the acknowledged end of leaving tasks: their processes have ended. `reason` tells how, "-" where nothing does.
+local function acknowledge(m, placement, part, reason)
   local from, to, id, group, tasks = find_run(m, placement, true)
   if not from then return 0 end
   local gone, rest = span_split(tasks, part == '*' and tasks or part)
@@ -164,7 +164,8 @@ local function acknowledge(m, placement, part)
     far.move(j, group, j.groups[group + 1], '!' .. placement .. '@' .. m.key, true, tasks, rest)
     touch_job(j)
   end
-  fact('left ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone)
+  local how = reason == '-' and '' or ' ' .. reason
+  fact('left ' .. placement .. ' ' .. m.key .. ' ' .. id .. ' ' .. group .. ' ' .. gone .. how)
   return count
 end
 

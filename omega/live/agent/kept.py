@@ -116,16 +116,20 @@ class Kept:
         """Return the result as reported to the store."""
         result = self.result()
         if self.leaving:
-            return EndKind.LEFT, ""
+            return EndKind.LEFT, _short(result["reason"])
         if result["how"] == "finished":
             return EndKind.FINISHED, ""
         if result["how"] == "failed":
-            reason = " ".join(result["reason"].split())
-            reason = reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
+            reason = _short(result["reason"])
             kind = EndKind.RETRIED if result.get("elsewhere") else EndKind.FAILED
             tries = result["attempts"]
             return kind, reason if tries == 1 else f"{reason} after {tries} attempts"
         return EndKind.LOST, "agent"
+
+
+def _short(reason: str) -> str:
+    text = " ".join(reason.split())
+    return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"
 
 
 def give_notice(cell: "Queries", leaving: Iterable[Kept]) -> None:

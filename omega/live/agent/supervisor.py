@@ -140,7 +140,7 @@ class Supervisor:
         if task.returncode and (killed or (self.directory / KILLED).exists()):
             self._end("lease", 0.0)  # the guard killed it while this process stood still; the lease may go on since
         if self._ends():
-            return self._ended("")
+            return self._ended(self._failure(task.returncode))
         if unhealthy := self.unhealthy:
             self.unhealthy, self.kill_at = "", NEVER
             return "failed", unhealthy
@@ -165,7 +165,7 @@ class Supervisor:
     def _failure(self, code: int) -> str:
         if self._oom_kills() > self.oom_kills:
             return f"out of memory ({self.order['memory_bytes'] >> 20} MiB)"
-        if code > 0:
+        if code >= 0:
             return f"exit {code}"
         try:
             return f"killed by {signal.Signals(-code).name}"
