@@ -233,6 +233,57 @@ def test_each_task_of_an_array_writes_its_file(
     )
 
 
+IGNORES = "trap 'echo asked' TERM; echo up; while [ ! -e {go} ]; do sleep 0.02; done; exit 123"
+
+
+def test_a_task_is_stopping_until_its_processes_have_ended(omega: Omega, at_home: Agent, tmp_path: Path) -> None:
+    """It ignores SIGTERM, and then exits with 123: nothing says that it is over before it is."""
+    go = tmp_path / "go"
+    omega.run("job", "run", "--name", "slow", "--cpu", "2", "--detach", "--", "sh", "-c", IGNORES.format(go=go))
+    eventually(lambda: omega.run("job", "logs", "slow").stdout == "up\n")
+    said = omega.text("job", "stop", "slow")
+    assert said.endswith("  slow  stopped · 1 running task stopping\n")
+    (task,) = omega.json("job", "tasks", "slow")["tasks"]
+    assert (task["state"], task["exit_status"], task["ended_ms"]) == ("stopping", None, None)
+    assert omega.json("job", "tasks", "slow", "--state", "stopping")["rows"] == 1
+    assert "1 stopping" in omega.text("job", "status", "slow")
+    held = omega.json("machine", "status", "h1")["stopping"]
+    assert (held["tasks"], held["cpu"]) == (1, 2_000)
+    assert "stopping  1 task, cpu 2" in " ".join(omega.text("machine", "status", "h1").split(" ")).replace("   ", "  ")
+    waited = omega.run("job", "wait", "slow", "--timeout", "1s", code=124)
+    assert "stopped, processes still run after 1" in waited.stdout
+    go.touch()
+    assert "stopped · 1 stopped" in omega.run("job", "wait", "slow", code=1).stdout
+    (task,) = omega.json("job", "tasks", "slow")["tasks"]
+    assert (task["state"], task["exit_status"], task["reason"]) == ("stopped", 123, "exit 123")
+    assert task["ended_ms"] > task["started_ms"]
+    assert "asked" in omega.text("job", "logs", "slow")
+    assert omega.json("machine", "status", "h1")["stopping"] == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "reason"),
+    [
+        ("trap 'exit 7' TERM; echo up; while true; do sleep 0.02; done", 7, "exit 7"),
+        ("trap 'exit 0' TERM; echo up; while true; do sleep 0.02; done", 0, "exit 0"),
+        ("echo up; exec sleep 60", None, "killed by SIGTERM"),
+        ("trap '' TERM; echo up; while true; do sleep 0.02; done", None, "killed by SIGKILL"),
+    ],
+)
+def test_what_a_stopped_task_answered_is_kept(
+    omega: Omega, at_home: Agent, text: str, status: int | None, reason: str
+) -> None:
+    group = {"command": ["sh", "-c", text], "grace": "300ms"}
+    omega.json("job", "submit", "-", given=json.dumps({"name": "a", "tasks": [group]}))
+    eventually(lambda: omega.run("job", "logs", "a").stdout == "up\n")
+    answer = omega.json("job", "stop", "a", "--wait")["jobs"][0]
+    assert (answer["ended"], answer["stopping"]) == (1, False)
+    assert not at_home.cell.runs([0])
+    (task,) = omega.json("job", "tasks", "a")["tasks"]
+    assert (task["state"], task["exit_status"], task["reason"]) == ("stopped", status, reason)
+    assert omega.json("cell", "verify")["ok"]
+
+
 def test_what_never_ran_has_no_logs(omega: Omega, cell: RedisCell) -> None:
     omega.run("job", "run", "--name", "later", "--detach", "--", "true")
     said = omega.run("job", "logs", "later")

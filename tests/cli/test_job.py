@@ -262,7 +262,16 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "after": [],
         "update": {"update": "finished", "reason": None, "to_replace": 0, "tasks": 5},
         "progress": None,
-        "summary": {"pending": 0, "starting": 0, "running": 5, "failed": 0, "finished": 0, "stopped": 0, "lost": 0},
+        "summary": {
+            "pending": 0,
+            "starting": 0,
+            "running": 5,
+            "stopping": 0,
+            "failed": 0,
+            "finished": 0,
+            "stopped": 0,
+            "lost": 0,
+        },
         "evicted_for": {},
         "evicted": {},
         "failures": {},
@@ -306,7 +315,7 @@ def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) 
         omega.run("job", "run", "--name", "late", "--count", "30", "--cpu", "300m", "--duration", "1h")
         eventually(lambda: omega.json("job", "status", "late")["counts"]["placed"] == 9)
         stopped = omega.json("job", "stop", "long", "late")["jobs"]
-        assert set(stopped[0]) == {"id", "name", "before", "state", "unplaced", "ended", "modify_index"}
+        assert set(stopped[0]) == {"id", "name", "before", "state", "unplaced", "ended", "stopping", "modify_index"}
         assert [(job["before"], job["state"], job["unplaced"], job["ended"]) for job in stopped] == [
             ("running", "stopped", 0, 30),
             ("running", "stopped", 21, 9),
@@ -314,7 +323,8 @@ def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) 
         assert counts(omega) == NOTHING | {"total": 30, "stopped": 30}
         again = omega.json("job", "stop", "long")["jobs"][0]
         assert (again["before"], again["state"], again["ended"]) == ("stopped", "stopped", 0)
-        assert omega.text("job", "stop", "late").endswith("  late  stopped already\n")
+        assert omega.text("job", "stop", "late").endswith("  late  stopped already, processes still run\n")
+        assert omega.json("job", "status", "late")["summary"]["stopping"] == 9
     with executor(cell):
         eventually(lambda: not cell.runs([0, 1, 2]))
     assert omega.json("cell", "verify")["ok"]

@@ -71,6 +71,7 @@ def test_the_history_as_values(omega: Omega, lived: RedisCell) -> None:
         "pending": 3,
         "starting": 0,
         "running": 1,
+        "stopping": 0,
         "failed": 0,
         "finished": 0,
         "stopped": 0,

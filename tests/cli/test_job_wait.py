@@ -16,7 +16,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cli.job.progress_text import ProgressText
 from omega.live import waiting as watch
-from tests.cli.conftest import Omega, eventually, join, scheduler
+from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 from tests.conftest import absent, find_server, socket_directory, wait_for
 
 ENDED = {"total": 2, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0}
@@ -183,7 +183,7 @@ def test_follow_tells_of_tasks_that_come_back(omega: Omega, cell: RedisCell) -> 
         own.stop(next(iter(own.job_names().values())), 1, "ada")
 
     failing = threading.Thread(target=fail_machine)
-    with scheduler(cell):
+    with scheduler(cell), executor(cell):
         failing.start()
         text = omega.text("job", "run", "--name", "a", "--count", "2", "--duration", "1h", "--follow", code=1)
         failing.join()
