@@ -68,14 +68,15 @@ class PhaseCount:
 class Progress(NamedTuple):
     """Progress of a MapReduce job, first by phase.
 
-    `held` shards are claimed, by placement; `failed` is the one that failed too often, ``phase number``. `failing`:
-    machines by index, with the number of consecutive failed shards. `levels`: the number of finished maps by the level
-    of their locality, of those that have one. `unclaimed`: the maps that are neither claimed nor finished (ranges).
+    `held` are placement, task and shard of each claim, also of workers that have left; `failed` is the shard that
+    failed too often, ``phase number``. `failing`: machines by index, with the number of consecutive failed shards.
+    `levels`: the number of finished maps by the level of their locality, of those that have one. `unclaimed`: the maps
+    that are neither claimed nor finished (ranges).
     """
 
     map: PhaseCount
     reduce: PhaseCount
-    held: tuple[tuple[int, int], ...] = ()
+    held: tuple[tuple[int, int, int], ...] = ()
     failed: str = ""
     failing: tuple[tuple[int, int], ...] = ()
     levels: tuple[tuple[int, int], ...] = ()

@@ -33,9 +33,9 @@ def settle(
     """Evict what is over a limit, or report it; return by how much the use is over now, and the evicted tasks."""
     from omega.limits import settle as settled
 
-    over, evicted, warning = settled(cell, what, excess, belongs if mode == "evict" else None, app.now_ms, app.by)
-    if evicted:
-        render.note(f"{what}: {units.count(evicted, 'task')} evicted; they are pending again")
-    if warning:
-        render.warning(warning)
-    return over, evicted
+    found = settled(cell, what, excess, belongs if mode == "evict" else None, app.now_ms, app.by)
+    if found.evicted:
+        render.note(f"{what}: {units.count(found.evicted, 'task')} evicted; they are pending again")
+    if found.warning:
+        render.warning(found.warning)
+    return found.over, found.evicted

@@ -52,6 +52,9 @@ def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) ->
     """End the runs of a stopped job in batches (semantics 4); yields the number of tasks of each batch."""
     from omega.cellstate.task_ends import EndKind, TaskEnd
 
+    if cell.dry:
+        yield sum(cell.tasks_by_machine(stopped.id).values())
+        return
     job: Job | None = stopped
     while job is not None:
         runs = [run for group in job.groups for run in group.runs if not run[2]]
@@ -119,6 +122,8 @@ def _restart(
     (answer,) = cell.submit([plain], at_ms, by)
     if answer.status != "new":
         raise refusal(plain, answer)
+    if cell.dry:
+        return job, JobUpdate((), dict(fresh.spec), 0, restarts=True)
     submitted = cell.job(fresh.id)
     if submitted is None:
         raise Refused(f"job {job.name}: restarted as {fresh.id}, and ended already; see omega events")
@@ -137,6 +142,11 @@ def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str
         raise Refused(f"job {job.name}: its update is stalled; change the weight in its file, and update it again")
     known = job.modified if check is None else check
     return cell.update(job.id, (), {**job.spec, "weight": weight}, now_ms, by, known)
+
+
+def answered(cell: "JobStore", before: "Job", after: "Job") -> "Job":
+    """Return a changed job as it is answered: in a dry run it still has the modify index that it had before."""
+    return replace(after, modified=before.modified) if cell.dry else after
 
 
 def change_json(before: "Job", after: "Job") -> dict[str, Any]:

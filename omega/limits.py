@@ -1,7 +1,8 @@
 """Changes of the limits on all jobs of a kind, and evictions after a limit was lowered below the use."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import lane_of
@@ -10,7 +11,11 @@ from omega.cellstate.resources import Dimensions, format_amount, shown
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
+    from omega.cellstate.pools import Pools
+    from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import JobStore, OperatorStore, Queries
+    from omega.cellstate.residents import Resident
+    from omega.schedulers.preemption.victims import Victim
 
 FIELDS = ("resources", "jobs", "precedence")
 REASON = "limit"
@@ -22,10 +27,12 @@ MOST_JOBS = 1_000
 
 def set_limits(
     cell: "JobStore | OperatorStore", kind: str, wanted: Mapping[str, Any], now_ms: int, by: str, *, clear: bool = False
-) -> None:
-    """Change the limits of a kind, see `changed`; with `clear` from none at all. Raises BadInput, Refused."""
+) -> Limits:
+    """Change the limits of a kind, see `changed`, and return them; with `clear` from none at all. BadInput, Refused."""
     now = cell.kinds().get(kind)
-    cell.set_limits(kind, changed(cell.dimensions, None if clear or now is None else now.limits, wanted), now_ms, by)
+    limits = changed(cell.dimensions, None if clear or now is None else now.limits, wanted)
+    cell.set_limits(kind, limits, now_ms, by)
+    return limits
 
 
 def changed(dimensions: Dimensions, now: Limits | None, wanted: Mapping[str, Any]) -> Limits:
@@ -70,32 +77,54 @@ def _range(value: Any) -> tuple[int, int]:
 # The use above a limit
 
 
-def excess_of_kind(cell: "Queries", kind: str) -> dict[str, int]:
-    """Return by how much the use of a kind exceeds its limits, by resource or ``jobs``; empty when it does not."""
+def excess_of_kind(cell: "Queries", kind: str, wanted: Limits | None = None) -> dict[str, int]:
+    """Return by how much the use of a kind exceeds its limits, by resource or ``jobs``; empty when it does not.
+
+    `wanted`: the limits that a dry run would set.
+    """
     use = cell.kinds().get(kind)
     if use is None:
         return {}
+    limits = use.limits if wanted is None else wanted
     names = (*cell.dimensions.names, JOBS)
-    pairs = zip((*use.used, use.jobs), (*use.limits.resources, use.limits.jobs), strict=True)
+    pairs = zip((*use.used, use.jobs), (*limits.resources, limits.jobs), strict=True)
     return _excess(dict(zip(names, pairs, strict=True)))
 
 
-def excess_of_pool(cell: "Queries", pool: str) -> dict[str, int]:
-    """Return by how much the use of a pool exceeds its limits, by resource, ``tasks`` or ``jobs``."""
-    use, limits = cell.pool_use().get(pool), cell.pools().by_name[pool].upper
+def excess_of_pool(cell: "JobStore | OperatorStore", pool: str, wanted: "Pools | None" = None) -> dict[str, int]:
+    """Return by how much the use of a pool exceeds its limits, by resource, ``tasks`` or ``jobs``.
+
+    `wanted`: the pools that a dry run would set.
+    """
+    if wanted is None:
+        use, limits = cell.pool_use().get(pool), cell.pools().by_name[pool].upper
+    else:
+        use, limits = _use_of_pool(cell, pool, wanted), wanted.by_name[pool].upper
     if use is None:
         return {}
     held = {JOBS: use.jobs, TASKS: use.tasks} | dict(zip(cell.dimensions.names, use.amounts, strict=True))
     return _excess({name: (held[name], limit) for name, limit in limits.items()})
 
 
+def _use_of_pool(cell: "JobStore | OperatorStore", pool: str, pools: "Pools") -> "PoolUse":
+    """Return the use of a pool from its jobs; the store has it only of pools that carry limits already."""
+    from omega.cellstate.pools.records import PoolUse  # noqa: PLC0415
+
+    belongs, amounts, jobs, tasks = jobs_of_pool(pools, pool), [0] * len(cell.dimensions), 0, 0
+    for job in cell.jobs():
+        if job.placed and belongs(job):
+            jobs, tasks = jobs + 1, tasks + job.placed
+            for group in job.groups:
+                amounts = [held + group.placed * need for held, need in zip(amounts, group.need, strict=True)]
+    return PoolUse(jobs, tasks, tuple(amounts))
+
+
 def _excess(pairs: Mapping[str, tuple[int, int | None]]) -> dict[str, int]:
     return {name: used - limit for name, (used, limit) in pairs.items() if limit is not None and used > limit}
 
 
-def jobs_of_pool(cell: "Queries", pool: str) -> "Callable[[Job], bool]":
+def jobs_of_pool(pools: "Pools", pool: str) -> "Callable[[Job], bool]":
     """Return whether a job belongs to a pool or to one below it, also by its user's name."""
-    pools = cell.pools()
 
     def belongs(job: "Job") -> bool:
         lane = lane_of(job.kind, job.precedence, job.spec)
@@ -106,21 +135,33 @@ def jobs_of_pool(cell: "Queries", pool: str) -> "Callable[[Job], bool]":
     return belongs
 
 
+class Settled(NamedTuple):
+    """What is over a limit after evictions, how many tasks they ended and what these held, and a warning.
+
+    `over` and `freed` are by resource, ``tasks`` and ``jobs``. The warning is empty when nothing is over.
+    """
+
+    over: dict[str, int]
+    evicted: int
+    freed: Counter[str]
+    warning: str
+
+
 def evict(
     cell: "JobStore | OperatorStore",
     excess: Callable[[], Mapping[str, int]],
     belongs: "Callable[[Job], bool]",
     now_ms: Callable[[], int],
     by: str,
-) -> int:
-    """Evict tasks of jobs that `belongs` accepts until `excess` is empty; return the number of evicted tasks.
+) -> tuple[int, Counter[str]]:
+    """Evict tasks of jobs that `belongs` accepts until `excess` is empty; return their number, and what they held.
 
     `omega.schedulers.over_limit` chooses the victims. Evicted tasks are pending again until the limit permits them.
     """
     from omega.schedulers.constraints.fetching import residents_on  # noqa: PLC0415 - numpy
     from omega.schedulers.over_limit import end_victims, over_limit  # noqa: PLC0415
 
-    evicted, over = 0, excess()
+    evicted, freed, over = 0, Counter[str](), excess()
     jobs = [job for job in cell.jobs() if belongs(job)] if over else []
     jobs.sort(key=lambda job: (job.precedence, -job.order))
     for start in range(0, len(jobs) if over else 0, MOST_JOBS):
@@ -129,11 +170,42 @@ def evict(
         machines = sorted({machine for _, machine, leaving in runs if not leaving})
         residents = [each for each in residents_on(machines, cell, now_ms() / 1000) if each.job in some]
         amounts = [over.get(name, 0) for name in (JOBS, TASKS, *cell.dimensions.names)]
-        evicted += end_victims(cell, over_limit(residents, amounts), REASON, now_ms() / 1000, by)
-        over = excess()
+        victims = over_limit(residents, amounts)
+        evicted += end_victims(cell, victims, REASON, now_ms() / 1000, by)
+        freed += _held(cell, victims, residents)
+        over = _less(excess(), freed) if cell.dry else excess()
         if not over:
             break
-    return evicted
+    return evicted, freed
+
+
+def _held(cell: "Queries", victims: "Sequence[Victim]", residents: "Sequence[Resident]") -> Counter[str]:
+    """Return what victims hold, by resource, ``tasks`` and ``jobs``: a job whose tasks all are victims counts."""
+    left, found = Counter[str](), Counter[str]()
+    for each in residents:
+        left[each.job] += each.tasks
+    gangs = {each.resident.job for each in victims if each.resident.together}
+    for victim in victims:
+        if victim.resident.job not in gangs:
+            left[victim.resident.job] -= victim.number
+            found.update(
+                {
+                    name: victim.number * need
+                    for name, need in zip(cell.dimensions.names, victim.resident.need, strict=True)
+                }
+            )
+            found[TASKS] += victim.number
+    for each in residents:
+        if each.job in gangs:  # it leaves as a whole
+            left[each.job] -= each.tasks
+            found.update({name: each.tasks * need for name, need in zip(cell.dimensions.names, each.need, strict=True)})
+            found[TASKS] += each.tasks
+    found[JOBS] = sum(not left[job] for job in {each.resident.job for each in victims})
+    return found
+
+
+def _less(over: Mapping[str, int], freed: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount - freed[name] for name, amount in over.items() if amount > freed[name]}
 
 
 def settle(
@@ -143,13 +215,10 @@ def settle(
     belongs: "Callable[[Job], bool] | None",
     now_ms: Callable[[], int],
     by: str,
-) -> tuple[dict[str, int], int, str]:
-    """Evict what is over a limit; return by how much the use is over then, the evicted tasks, and a warning.
-
-    `belongs` None: nothing is evicted. The warning is empty when the use is within the limit.
-    """
-    evicted = 0 if belongs is None else evict(cell, excess, belongs, now_ms, by)
-    over = dict(excess())
+) -> Settled:
+    """Evict what is over a limit; `belongs` None: nothing is evicted."""
+    evicted, freed = (0, Counter[str]()) if belongs is None else evict(cell, excess, belongs, now_ms, by)
+    over = _less(excess(), freed) if cell.dry else dict(excess())
     amounts = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in over.items())
     kept = "running tasks continue, none starts until enough have ended; --over evict evicts the difference"
-    return over, evicted, f"{what}: over by {amounts}: {kept}" if over else ""
+    return Settled(over, evicted, freed, f"{what}: over by {amounts}: {kept}" if over else "")

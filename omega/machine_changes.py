@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import Duplicate, Refused
-from omega.cellstate.model import MachineState
+from omega.cellstate.model import MachineState, merged
 from omega.queries import units
 from omega.queries.machines import machines_to_change, tasks_on
 
@@ -79,6 +79,8 @@ def set_state(
         cell.set_deadline(machine.index, deadline_ms)
         answers.append((machine, put_back))
     runs = cell.runs([machine.index for machine in machines])
+    if cell.dry and to in (MachineState.DOWN, MachineState.GONE):
+        runs = []  # none would be running
     left = tasks_on(runs)
     changed = [
         {
@@ -123,11 +125,12 @@ def set_attributes(
     leaving = after_attributes(cell, machine.index, changes)
     check(leaving, f"machine {machine.name}", evict=evict)
     cell.set_machine_attributes(machine.index, changes, now_ms, by)
+    ((_, now),) = cell.described([machine.index])
     return {
         "cell": cell.name,
         "name": machine.name,
         "index": machine.index,
-        "attributes": dict(cell.described([machine.index])[0][1]),
+        "attributes": merged(dict(now), changes) if cell.dry else dict(now),
         "evicted": leaving.total(),
     }
 

@@ -259,7 +259,7 @@ def _left(job: Job, progress: Progress) -> str:
     if progress.phase != MAP:
         return ranges.EMPTY
     live = {placement for group in job.groups for placement, _, leaving in group.runs if not leaving}
-    lost = sorted(shard for placement, shard in progress.held if placement not in live)
+    lost = sorted(shard for placement, _, shard in progress.held if placement not in live)
     return ranges.add(progress.unclaimed, ranges.spell_all(lost))
 
 

@@ -64,7 +64,7 @@ class MemoryCell(MemoryQueries):
         )  # fmt: skip
         super().__init__(ledger)
         self.name, self.dimensions = self.ledger.name, self.ledger.dimensions
-        self.durability, self.unchecked = Durability(), False
+        self.durability, self.unchecked, self.dry = Durability(), False, False
         self._sent: CommitRequest | None = None
         self._answer: Reply | Fenced | None = None
 

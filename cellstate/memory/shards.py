@@ -176,7 +176,7 @@ def progress(ledger: Ledger, job_id: str) -> Progress | None:
     failing = tuple(sorted(table.machines.items()))
     phases, levels = table.phases, tuple(sorted(table.levels.items()))
     counts = phases[MAP].counted(), phases[REDUCE].counted()
-    held = tuple(sorted((worker.placement, shard) for worker, shard in table.held.items()))
+    held = tuple(sorted((worker.placement, worker.task, shard) for worker, shard in table.held.items()))
     return Progress(*counts, held, table.failed, failing, levels, spell(phases[MAP].waiting))
 
 

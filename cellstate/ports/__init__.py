@@ -3,6 +3,7 @@
 Times are milliseconds of the caller's clock; a cell has no clock except for the expiry of leases.
 """
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from omega.cellstate.ports.clients import JobStore, OperatorStore
@@ -26,6 +27,9 @@ class StoredCell(Cell, Protocol):
 
     client: Any
     """The client of the server (redis.Redis), for backups, which read keys as they are."""
+
+    def dry_run(self) -> AbstractContextManager[None]:
+        """Let the changes of a block be refused and answered as ever, and change nothing."""
 
     def delete(self) -> None:
         """Remove the cell and everything in it, a few hundred keys at a time."""

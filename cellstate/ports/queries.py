@@ -34,6 +34,8 @@ class Session(LooksBack, Protocol):
     """What a change needs before it is acknowledged, as read when the cell was opened."""
     unchecked: bool
     """Whether the durability requires settings of the server that this user may not read."""
+    dry: bool
+    """Whether changes are only checked and answered: what is read afterwards is as before."""
 
     def account(self) -> str:
         """Return the connection's user of the server when it is one person's; "" for the default and for roles."""

@@ -141,6 +141,8 @@ class RedisAgents(RedisExecutors):
 
     @override
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
+        if self.dry:
+            return
         key, until = self._prefix + "drains", None if milliseconds is None else self.store_ms() + milliseconds
         call = ("HDEL", key, machine) if until is None else ("HSET", key, machine, until)
         self._command(confirmed, self.client, self._confirmation, *call)

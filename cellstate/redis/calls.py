@@ -1,6 +1,7 @@
 """Calls of a cell's scripts on a server: keys, arguments, tags, errors as messages."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import uuid4
@@ -16,7 +17,7 @@ from omega.cellstate.model import check_author
 from omega.cellstate.override import override
 from omega.cellstate.redis.confirmation import UNCONFIRMED, Confirmation, confirm, confirmation_of, confirmed
 from omega.cellstate.redis.records import UNREADABLE
-from omega.cellstate.redis.scripts import READING, Script, script
+from omega.cellstate.redis.scripts import READING, Script, dry_script, script
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.server import at_cell, translate
 from omega.cellstate.transaction import Position
@@ -93,6 +94,7 @@ class RedisCalls(StoredCell):
         self._members: list[str] = []
         self.durability = Durability()
         self.unchecked = False
+        self.dry = False
         self._confirmation: Confirmation | None = None
         self.unreadable: dict[tuple[str, str], str] = {}
         """Records that were left out of a result because they cannot be read: (key, field) → reason."""
@@ -113,7 +115,7 @@ class RedisCalls(StoredCell):
 
     def _see(self, position: Position) -> None:
         """Note a version with its tag; after connections were opened only once the cell was compared."""
-        if self._opened == self._pool.opened:
+        if self._opened == self._pool.opened and not self.dry:
             self.sightings.add(position)
 
     def _reopened(self) -> None:
@@ -172,13 +174,25 @@ class RedisCalls(StoredCell):
 
         `own`: names of those of the script's keys that belong to one job, or one name.
         """
-        chosen, names = script(name), set(extra)
+        chosen, names = self._script(name), set(extra)
         arguments = chosen.pack_arguments(values, rest)
         while True:
             reply: list[Any] = self._command(self._exchange, chosen, self._keys(chosen, member, names, own), arguments)
             if not reply or reply[0] != b"keys":
                 return reply
             names |= self._learn(reply[1:])
+
+    def _script(self, name: str) -> Script:
+        return dry_script(name) if self.dry else script(name)
+
+    @override
+    @contextmanager
+    def dry_run(self) -> Iterator[None]:
+        self.dry, confirmation, self._confirmation = True, self._confirmation, None
+        try:
+            yield
+        finally:
+            self.dry, self._confirmation = False, confirmation
 
     def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
         return with_scripts(self.client, lambda: self._evaluate(chosen, full, arguments), chosen)
@@ -190,7 +204,8 @@ class RedisCalls(StoredCell):
 
     @override
     def await_replicas(self) -> None:
-        self._command(confirm, self.client, self.name, self.durability)
+        if not self.dry:
+            self._command(confirm, self.client, self.name, self.durability)
 
     def _adopt(self, durability: Durability) -> None:
         """Acknowledge changes as the cell requires."""

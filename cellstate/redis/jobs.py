@@ -110,7 +110,7 @@ class RedisJobs(RedisPages):
                 for number, total in totals.items()
             ]
             job = self._alter("resize", job_id, at_ms, by, check, more, groups)
-            if all(job.groups[number].total == total for number, total in totals.items()):
+            if self.dry or all(job.groups[number].total == total for number, total in totals.items()):
                 return job
             check = seen = placed = None
 

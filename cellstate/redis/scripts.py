@@ -23,6 +23,11 @@ from omega.cellstate import keys as cell_keys, schema
 
 READING = ("agreed", "changed_records", "sync")
 """The scripts that readers run."""
+READS = (
+    "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSCAN", "LINDEX", "LLEN", "LRANGE",
+    "TYPE", "XLEN", "XRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZSCORE",
+)  # fmt: skip
+"""The commands of the scripts that write nothing: a dry run carries out these alone."""
 RARE = frozenset({"copied", "history", "recent", "results", "waiters"})
 """Keys that few calls use. Their place is written into the text in place of a local variable, which costs nothing."""
 _FOLDER = files("omega.cellstate") / "lua"
@@ -103,6 +108,30 @@ end
 """
 _CHECKING = re.compile(r"--@include .*\b(?:counters|fence|fast_path/end)\b")
 """What includes one of these parts reads the schema with other counters; creating a cell compares it otherwise."""
+
+
+_DRY = f"""local redis = setmetatable({{ call = (function()
+  local call, reads = redis.call, {{ {", ".join(f"{each} = true" for each in READS)} }}
+  return function(command, ...)
+    if reads[command] then return call(command, ...) end
+    return 0
+  end
+end)() }}, {{ __index = redis }})
+"""
+"""In front of a script: its commands that write do nothing, and answer 0."""
+
+
+@cache
+def dry_script(name: str) -> Script:
+    """Load a script that validates and answers as ever, and writes nothing.
+
+    Scripts read everything first, change what they read in their own memory, answer from that, and write it in the end.
+    What a script reads again after a write decides only what it writes next.
+    """
+    real = script(name)
+    text = _DRY + real.text
+    sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, text, sha, real.keys, real.arguments)
 
 
 @cache

@@ -89,10 +89,10 @@ class RedisShards(RedisReads):
         return None if text is None else ShardDurations(*map(int, text.split()))
 
 
-def _held(text: str) -> tuple[tuple[int, int], ...]:
+def _held(text: str) -> tuple[tuple[int, int, int], ...]:
     """Read a list " machine:placement:task:shard"."""
     claims = (each.split(":") for each in text.split())
-    return tuple(sorted((int(placement), int(shard)) for _, placement, _, shard in claims))
+    return tuple(sorted((int(placement), int(task), int(shard)) for _, placement, task, shard in claims))
 
 
 def _counts(text: str) -> tuple[tuple[int, int], ...]:

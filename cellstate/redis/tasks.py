@@ -12,7 +12,6 @@ from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.link import BulkStrings, Link
-from omega.cellstate.redis.scripts import script
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
 from omega.cellstate.task_ends import UNPLACING, FinishedRuns, TaskEnd
@@ -41,7 +40,7 @@ class RedisTasks(RedisExecutors):
         for start in range(0, len(endings), MOST_ENDS):
             part = endings[start : start + MOST_ENDS]
             values = self._values(at_ms, by) | {"now": now}
-            reply = self._send_endings(script("end").pack_arguments(values), records.write_endings(part))
+            reply = self._send_endings(self._script("end").pack_arguments(values), records.write_endings(part))
             ended = list(map(int, reply[2:]))
             if any(ended):
                 self._see(Position(int(reply[1]), str(values["tag"])))
@@ -50,7 +49,7 @@ class RedisTasks(RedisExecutors):
 
     def _send_endings(self, values: list[object], packed: BulkStrings) -> list[Any]:
         """Call end.lua, once more after a lost reply, and again with the further keys that it requests."""
-        chosen, names, link = script("end"), self._hints(), self._ends
+        chosen, names, link = self._script("end"), self._hints(), self._ends
         while True:
             try:
                 self._command(link.send, chosen, self._keys(chosen, "", names), values, packed, self._confirmation)

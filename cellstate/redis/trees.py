@@ -16,7 +16,7 @@ class RedisTrees(RedisReads):
 
     @override
     def assign_trees(self, at_ms: int, by: str) -> int:
-        evicted, assigned = 0, 1
+        evicted, assigned = 0, int(not self.dry)
         while assigned and (unassigned := self._unassigned()):
             pools, indices = unassigned
             assigned = 0

@@ -1,15 +1,27 @@
 """``omega mapreduce worker``."""
 
 import os
+import signal
 import time
+from contextlib import suppress
+from typing import NoReturn
 
 import click
 
-from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.errors import BadInput, OmegaError, Refused
 from omega.cli import render
 from omega.cli.app import App
 from omega.live.agent.task_start import DECIDED
 from omega.queries import units
+
+
+class Terminated(BaseException):
+    """The agent asked the worker to end."""
+
+
+def _terminate(_: int, __: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may ask again
+    raise Terminated
 
 
 @click.command()
@@ -58,11 +70,18 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
         near_shards(cell, plan, index),
         surplus=group == "surplus",
     )
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         done = worker.run()
     except JobFailed as error:
         render.error(str(error))
         click.get_current_context().exit(DECIDED)
+    except Terminated:
+        with suppress(OmegaError, OSError):  # the next job in this directory removes them
+            worker.cell = app.open()  # the other connection may be within a reply
+            worker.clear_if_over()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
     if app.as_json:
         render.document({"cell": cell.name, "job": job.id, "task": task, "shards": done})
     else:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from copy import copy
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -65,6 +66,12 @@ class AsyncClient:
         user: str | None = None,
     ) -> None:
         self._client = Client(store, cell, store_file=store_file, user=user)
+
+    def dry_run(self) -> Self:
+        """Return a client for dry runs, as `Client.dry_run` does."""
+        other = copy(self)
+        other._client = self._client.dry_run()  # noqa: SLF001 - its own class
+        return other
 
     async def __aenter__(self) -> Self:
         return self

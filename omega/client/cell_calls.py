@@ -6,8 +6,9 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate.replies import KindUse
 from omega.client.arguments import known
-from omega.limits import set_limits
+from omega.limits import JOBS, set_limits
 from omega.queries import cells, event_list, events, schedulers
 from omega.queries.recent import recently
 
@@ -44,11 +45,16 @@ class CellCalls:
 
         with self._connections.cell() as cell:
             cell.members()
-            set_limits(cell, kind, limits, _now_ms(), self._by, clear=clear)
+            wanted = set_limits(cell, kind, limits, _now_ms(), self._by, clear=clear)
             belongs = (lambda job: job.kind == kind) if over else None
-            excess = partial(excess_of_kind, cell, kind)
-            _, evicted, _ = settle(cell, f"kind {kind}", excess, belongs, _now_ms, self._by)
-        return self.limits(kind) | ({"evicted": evicted} if over else {})
+            excess = partial(excess_of_kind, cell, kind, wanted if cell.dry else None)
+            settled = settle(cell, f"kind {kind}", excess, belongs, _now_ms, self._by)
+            use = cells.kinds_of(cell, kind)[kind]
+            if cell.dry:
+                used = [held - settled.freed[name] for name, held in zip(cell.dimensions.names, use.used, strict=True)]
+                use = KindUse(wanted, use.jobs - settled.freed[JOBS], tuple(used))
+            document = {"cell": cell.name, "limits": {kind: cells.limits_json(cell.dimensions, use)}}
+        return document | ({"evicted": settled.evicted} if over else {})
 
     def schedulers(self, *, everybody: bool = False) -> Document:
         """Return the schedulers and their figures, with `everybody` also past ones. See ``omega scheduler list``."""

@@ -11,7 +11,7 @@ from omega import changes, submission
 from omega.cellstate.errors import BadInput
 from omega.client.arguments import known, place, positive
 from omega.client.cell_calls import CellCalls
-from omega.client.connections import Connections
+from omega.client.connections import Connections, DryConnections
 from omega.client.defaults import account_name, author
 from omega.client.dry_runs import DryRuns
 from omega.client.given_jobs import GivenJobs, JobLike, given_jobs
@@ -74,6 +74,16 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         other.user, other._by, other._submissions = user, author(user), Submissions()  # noqa: SLF001 - its own class
         return other
 
+    def dry_run(self) -> "Client":
+        """Return a client whose changes are refused and answered as ever, and change nothing; this one closes it.
+
+        A job or pool that would be changed keeps its modify index or version in the answer; a job that would be
+        submitted has None as ``modify_index``, and as ``id`` unless its id is known before.
+        """
+        other = copy(self)
+        other._connections, other._submissions = DryConnections(self._connections), Submissions()  # noqa: SLF001 - its own class
+        return other
+
     @property
     def _many(self) -> "ManyCells":
         from omega.client.any_cell import ManyCells
@@ -113,6 +123,8 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         Raises BadInput, Duplicate, Refused, StoreError.
         """
         if self._connections.several is not None:
+            if self._connections.dry:
+                raise BadInput("a dry run takes one cell; name it")
             return self._many.submit(jobs, self.user, self._by, cells_policy, hold=hold)
         one = Submission(jobs, hold, new, next_id)
         self.submit_together([one])
@@ -206,7 +218,8 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
             for job in records:
                 self._submissions.forget(job.id)
                 count = sum(changes.end(cell, stopped[job.id], _now_ms, self._by))
-                answers.append(changes.stopped_json(job, cell.job(job.id) or job, count))
+                after = stopped[job.id] if cell.dry else cell.job(job.id) or job
+                answers.append(changes.stopped_json(job, changes.answered(cell, job, after), count))
             return {"cell": cell.name, "jobs": answers}
 
     def hold(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
@@ -259,7 +272,8 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
     ) -> Document:
         with self._connections.cell() as cell:
             answers = [(job, make(cell, job)) for job in self._found(cell, asked, check, force=force)]
-            return {"cell": cell.name, "jobs": [changes.change_json(job, after) for job, after in answers]}
+            rows = [changes.change_json(job, changes.answered(cell, job, after)) for job, after in answers]
+            return {"cell": cell.name, "jobs": rows}
 
     # Events
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from omega.cellstate import server
 from omega.cellstate.addresses import safe_url
 from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.override import override
 from omega.cellstate.store import cells, connect_cell
 from omega.client.defaults import which
 from omega.many_cells.opened import chosen_cells
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 class Connections:
     """Cells opened on one store; a connection serves one call at a time and is used again afterwards."""
+
+    dry = False
+    """Whether the changes of the cells that it lends are dry runs."""
 
     def __init__(self, store: str | None, cell: str | None) -> None:
         """Name a store by its URL, None for the embedded one, and a cell; nothing is opened yet."""
@@ -105,3 +109,29 @@ class Connections:
             free, self._free = self._free, []
         for each in free:
             each.close()
+
+
+class DryConnections(Connections):
+    """The connections of another client, whose cells it lends for dry runs."""
+
+    dry = True
+
+    def __init__(self, own: Connections) -> None:
+        """Lend those of `own`."""
+        super().__init__(own._store, own._cell)  # noqa: SLF001 - its own class
+        self._own, self.unreadable = own, own.unreadable
+
+    @property
+    @override
+    def url(self) -> str:
+        return self._own.url
+
+    @contextmanager
+    @override
+    def cell(self) -> "Iterator[StoredCell]":
+        with self._own.cell() as lent, lent.dry_run():
+            yield lent
+
+    @override
+    def close(self) -> None:
+        self._own.close()

@@ -52,7 +52,10 @@ class DryRuns:
             return self._planned(cell, job, group, count)
 
     def plan_update(self, job: JobLike) -> Document:
-        """Return the fields that an update by `job` would change, and how many tasks it would replace."""
+        """Return the fields that an update by `job` would change, and how many tasks it would replace.
+
+        A service that ended would start again, as ``restarts``, with ``starts`` tasks.
+        """
         with self._connections.cell() as cell:
             specs = given_jobs(cell, [job], fields := KindFields(cell)).specs
             if len(specs) != 1:
@@ -90,7 +93,7 @@ def _update(cell: "JobStore", spec: "JobSpec") -> Document:
     job = changes.to_update(cell, spec)
     restarts = ended(job)
     fields = dict(spec.spec)
-    replaced, of_groups = spec.total if restarts else 0, list[Document]()
+    replaced, of_groups = 0, list[Document]()
     if not restarts:
         again = cell.update_state(job.id).startswith("stalled")
         wanted = job_update(job, spec, again=again)
@@ -100,4 +103,5 @@ def _update(cell: "JobStore", spec: "JobSpec") -> Document:
     after = Version(number_of(job) + 1, 0, "", fields, groups)
     changed = [each._asdict() for each in differences(present(job), after, cell.dimensions.names)]
     about = {"cell": cell.name, "id": job.id, "name": job.name, "modify_index": job.modified}
-    return about | {"replaces": replaced, "restarts": restarts, "changes": changed, "group_changes": of_groups}
+    about |= {"replaces": replaced, "restarts": restarts, "starts": spec.total if restarts else 0}
+    return about | {"changes": changed, "group_changes": of_groups}

@@ -73,7 +73,7 @@ class TaskRecords:
             origin = job_to_change(cell, job)
             changes.check_owner(self.user, cell, [origin], force=force)
             spec = rerun(cell, origin, name, failed=failed, tasks=tasks, group=group)
-            one = Submission([spec], hold)
+            one = Submission([spec], hold, drawn={spec.id})
             submit_together(cell, [one], self._submissions, user=self.user, by=self._by)
             return one.result()
 

@@ -1,7 +1,7 @@
 """Submissions that go to the store together: one that is refused changes nothing for the others."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ class Submission:
     next_id: Callable[[], str] = submission.new_id
     answer: Document | None = None
     error: OmegaError | None = None
+    drawn: set[str] = field(default_factory=set)
+    """Ids that a dry run made, and that the submission would make anew."""
     specs: "list[JobSpec]" = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     answers: "list[Submitted]" = field(default_factory=list)
@@ -55,8 +57,9 @@ def submit_together(cell: "JobStore", asked: Sequence[Submission], kept: "Submis
     members, partings, pools = cell.members(), cell.sightings.partings, cell.pools()
     fields = KindFields(cell, members)
     for each in asked:
+        next_id = _marked(each) if cell.dry else each.next_id
         try:
-            given = given_jobs(cell, each.jobs, fields, each.next_id)
+            given = given_jobs(cell, each.jobs, fields, next_id)
             each.hold, each.warnings = each.hold or given.hold, given.warnings
             each.specs = submission.prepared(cell, given.specs, user, fields)
             if each.new:
@@ -70,8 +73,22 @@ def submit_together(cell: "JobStore", asked: Sequence[Submission], kept: "Submis
     for hold in (False, True):
         _send(cell, [each for each in asked if each.error is None and each.hold == hold], kept, by, hold=hold)
     _answer(cell, [each for each in asked if each.error is None], members, pools)
-    if cell.sightings.partings != partings:  # the store lost versions meanwhile, maybe those of these jobs
+    if (
+        cell.sightings.partings != partings and not cell.dry
+    ):  # the store lost versions meanwhile, maybe those of these jobs
         kept.again(cell, _now_ms, by, {spec.id for each in asked if each.answer for spec in each.specs})
+
+
+def _marked(asked: Submission) -> Callable[[], str]:
+    """Return a source of ids for a dry run, which notes those that the submission would not have."""
+    if asked.next_id is not submission.new_id:
+        return asked.next_id
+
+    def next_id() -> str:
+        asked.drawn.add(drawn := submission.new_id())
+        return drawn
+
+    return next_id
 
 
 def _check_names(cell: "JobStore", asked: Sequence[Submission]) -> None:
@@ -105,9 +122,17 @@ def _send(cell: "JobStore", asked: Sequence[Submission], kept: "Submissions", by
                     return  # the jobs of later calls are not sent
 
 
+def _tried(row: Document, drawn: Collection[str]) -> Document:
+    """Return the row of a job that a dry run submitted, without what only the submission gives it."""
+    unknown = {"modify_index": None} if row["status"] == submission.WORDS["new"] else {}
+    return row | unknown | ({"id": None} if row["id"] in drawn else {})
+
+
 def _answer(cell: "JobStore", asked: Sequence[Submission], members: "Members", pools: "Pools") -> None:
     pairs = [zip(each.specs, each.answers, strict=True) for each in asked]
     fresh = [[spec for spec, answer in each if answer.status == "new"] for each in pairs]
     for each, warned in zip(asked, warnings_of(cell, fresh, members, pools), strict=True):
         rows = submission.submitted_json(each.specs, each.answers)
+        if cell.dry:
+            rows = [_tried(row, each.drawn) for row in rows]
         each.answer = {"cell": cell.name, "jobs": rows, "warnings": [*each.warnings, *warned]}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +24,8 @@ from omega.schedulers.sizing.model import PLAN
 LEAST_MEMORY_MIB = 96
 """Memory of a worker itself, which its commands and the sorting of a shard are added to."""
 MOST_FILES = 10_000
+NO_INPUT = "._"
+"""First letters of the names of files in an input directory that are left out, as Hadoop does."""
 MOST_SHARDS = 100_000
 """Maximum of maps and of reduces of a job: a claim reads the ranges of unclaimed ones."""
 SHARD_BYTES = 8 << 20
@@ -183,6 +185,7 @@ class MapReduceForm(JobForm):
             numbers,
             [_root(pattern) for pattern in self.input.files],
             places,
+            _left_out(self.input.files),
             {} if locality is None else locality.near(),
         )
         if root := plan.reads(plan.output):  # its files would become input of the next run
@@ -220,10 +223,15 @@ def _check_memory(amount: Any) -> None:
         )
 
 
+def _is_pattern(name: str) -> bool:
+    """Return whether a name is a pattern: one of a file or directory that is there is that name, whatever it has."""
+    return has_magic(name) and not Path(name).exists()
+
+
 def _root(pattern: str) -> tuple[str, bool]:
     """Return the directory that holds all files of a pattern, and whether directories below it belong to it as well."""
     path = Path(pattern).absolute()
-    if not has_magic(pattern):
+    if not _is_pattern(pattern):
         return str(path), False
     at = next(i for i, part in enumerate(path.parts) if has_magic(part))
     return str(Path(*path.parts[:at])), at < len(path.parts) - 1
@@ -252,19 +260,39 @@ def _by_place(
     return [*chain.from_iterable(at.values()), *others], places
 
 
+def _inside(directory: str) -> tuple[list[str], int, int]:
+    """Return the files in a directory that are input, and the numbers of other files and of directories in it."""
+    inside = sorted(Path(directory).iterdir())
+    files = [each for each in inside if each.is_file()]
+    paths = [str(each) for each in files if each.name[0] not in NO_INPUT]
+    return paths, len(files) - len(paths), sum(each.is_dir() for each in inside)
+
+
+def _left_out(patterns: list[str]) -> list[tuple[str, int, int]]:
+    """Return the directories of the input of which not all is read, with the numbers of `_inside`."""
+    named = (name for name in dict.fromkeys(patterns) if not _is_pattern(name) and Path(name).is_dir())
+    counts = ((str(Path(name).absolute()), *_inside(name)[1:]) for name in named)
+    return [each for each in counts if any(each[1:])]
+
+
 def _matches(pattern: str, field: str = "input") -> list[str]:
-    """Return the files of a pattern; of the name of a directory, the files in it that are not hidden."""
-    if not has_magic(pattern) and Path(pattern).is_dir():
-        inside = (each for each in sorted(Path(pattern).iterdir()) if each.name[0] not in "._")
-        if paths := [str(each) for each in inside if each.is_file()]:
+    """Return the files of a pattern; of the name of a directory, the files in it whose names do not begin so."""
+    if not _is_pattern(pattern) and Path(pattern).is_dir():
+        paths, hidden, _ = _inside(pattern)
+        if paths:
             return paths
-        raise BadInput(f"{field}: {pattern!r} is a directory without files; write {pattern}/**/* for those below it")
-    names = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - absolute patterns too
+        hint = f"write {escape(pattern)}/**/* for those below it"
+        if hidden:
+            hint = f"{hidden} begin with . or _, which are left out; name them"
+        raise BadInput(f"{field}: {pattern!r} is a directory without files; {hint}")
+    found = glob(pattern, recursive=True) if _is_pattern(pattern) else [pattern]  # noqa: PTH207 - absolute ones too
+    names = sorted(name for name in found if Path(name).exists())
     if paths := [name for name in names if Path(name).is_file()]:
         return paths
     if names:
         raise BadInput(f"{field}: {pattern!r} matches directories only, such as {names[0]!r}; name the files in them")
-    raise BadInput(f"{field}: no file matches {pattern!r}; names are relative to the current directory")
+    hint = "; the letter [ of a name is written [[] in a pattern" if "[" in pattern else ""
+    raise BadInput(f"{field}: no file matches {pattern!r}; names are relative to the current directory{hint}")
 
 
 def _found(patterns: list[str]) -> list[tuple[str, int]]:

@@ -8,7 +8,7 @@ read it (shards.py); the result is therefore that of one run of every shard.
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from signal import Signals
 from typing import IO, TypeVar
 
 from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
+from omega.cellstate.model import JobState
 from omega.cellstate.ports import ShardStore
 from omega.cellstate.shards import KEPT_MS, MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
@@ -148,10 +149,14 @@ class ShardWorker:
 
     def _own_output(self) -> None:
         """Mark the output directory as this job's. Raises JobFailed while it belongs to another one."""
+        replaced = set[str]()
 
         def live(job_id: str) -> bool:
             job = self._patiently(lambda: self.cell.job(job_id))
-            return job is not None and not ended(job)
+            if job is not None and not ended(job):
+                return True
+            replaced.add(job_id)
+            return False
 
         if not self.owns:
             claim = partial(self.cell.claim_directory, self.plan.output, self.job_id, expire_ms=KEPT_MS)
@@ -163,6 +168,7 @@ class ShardWorker:
                 raise JobFailed(f"job {self.name}: output {self.plan.output}: {error.strerror}") from None
             if holder is not None:
                 raise JobFailed(f"job {self.name}: output {self.plan.output} holds {holder}; name another directory")
+            self._clear_others(replaced)
             self.owns = True
 
     # The two phases
@@ -170,6 +176,11 @@ class ShardWorker:
     @property
     def _scratch(self) -> Path:
         return Path(self.plan.scratch) / self.job_id
+
+    @property
+    def _scratch_is_within(self) -> bool:
+        """Whether the scratch directory is one of Omega's own, in the output directory."""
+        return self._scratch.parent.parent == Path(self.plan.output)
 
     def _mapped(self, shard: int, mark: str) -> Path:
         return self._scratch / f"map-{shard:05d}.{mark}"
@@ -190,9 +201,8 @@ class ShardWorker:
         marks = self._patiently(lambda: self.cell.finishers(self.job_id, MAP, self.plan.maps))
         sources = [self._mapped(number, mark or "") for number, mark in enumerate(marks)]
         target = self._reduced(shard, self.worker.mark)
-        with shuffle.create(shuffle.draft(target)) as said:
+        with shuffle.written(target) as said:
             self._run(self.plan.reduce, shuffle.gather(sources, shard), said, REDUCE, shard)
-        shuffle.settle(target)
 
     def _publish(self) -> None:
         """Rename every part of the result; each worker that finds the job complete does so, idempotently.
@@ -213,15 +223,45 @@ class ShardWorker:
 
     def _clear(self) -> None:
         """Remove what the job needs no longer: the intermediate files, and the marker of its output."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._scratch_is_within:  # created by this worker
+            with suppress(OSError):
+                self._scratch.parent.rmdir()
         if self.marker.is_foreign():
             return
         for leftover in Path(self.plan.output).glob(".part-*"):
             leftover.unlink(missing_ok=True)
-        shutil.rmtree(self._scratch, ignore_errors=True)
-        if self._scratch.parent.parent == Path(self.plan.output):  # created by this worker
-            with suppress(OSError):
-                self._scratch.parent.rmdir()
         self.marker.remove()
+
+    def clear_if_over(self) -> None:
+        """Remove the files of the job if it was stopped, or has ended otherwise: this worker leaves.
+
+        Each worker of a stopped job does so; what those write that have not left yet, they remove themselves.
+        """
+        job = self.cell.job(self.job_id)
+        if job is not None and job.state > JobState.HELD:
+            self._clear()
+
+    def _clear_others(self, replaced: Collection[str]) -> None:
+        """Remove the intermediate files of jobs that are over: their last worker was killed, or lost.
+
+        `replaced` are ended jobs whose marker this one replaced. A directory of another name is nobody's, or a user's.
+        """
+        try:
+            names = {each.name for each in self._scratch.parent.iterdir() if each.is_dir() and not each.is_symlink()}
+        except FileNotFoundError:
+            return
+        names.discard(self.job_id)
+        known = self._patiently(lambda: self.cell.jobs_by_id(sorted(names)))
+        over = [job.id for job in known.values() if ended(job) and not any(group.runs for group in job.groups)]
+        plans = {
+            job_id: MapReducePlan.read(spec) for job_id, spec in self._patiently(lambda: self.cell.specs(over)).items()
+        }
+        theirs = {job_id for job_id, plan in plans.items() if plan is not None and plan.scratch == self.plan.scratch}
+        if self._scratch_is_within:
+            theirs |= names & set(replaced) - known.keys()
+        for name in theirs:
+            shutil.rmtree(self._scratch.parent / name, ignore_errors=True)
 
     def _run(self, command: Sequence[str], blocks: Iterable[bytes], said: IO[bytes], phase: str, shard: int) -> None:
         """Run a command over its input; its stdout goes to a file, its stderr to this task's log."""

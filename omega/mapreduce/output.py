@@ -58,21 +58,28 @@ class OutputMarker(NamedTuple):
             self._discard(found)
 
     def remove(self) -> None:
-        """Remove the marker, if it is this job's."""
+        """Remove the marker, if it is this job's, and what workers left that were killed while they wrote one."""
         if self.is_ours():
             self.path.unlink(missing_ok=True)
+            for left in self.output.glob(f"{MARKER}.*"):
+                left.unlink(missing_ok=True)
 
     def _create(self) -> bool:
         """Create the marker whole or not at all; return whether there was none."""
-        draft = self._beside()
-        draft.write_text(self._text, encoding="utf-8")
-        try:
-            os.link(draft, self.path)  # fails when the file exists, on network file systems too
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink(missing_ok=True)
-        return True
+        while True:
+            draft = self._beside()
+            try:
+                draft.write_text(self._text, encoding="utf-8")
+                os.link(draft, self.path)  # fails when the file exists, on network file systems too
+            except FileExistsError:
+                return False
+            except FileNotFoundError:  # another worker removed it, with what killed ones left
+                if not self.output.is_dir():
+                    raise
+            else:
+                return True
+            finally:
+                draft.unlink(missing_ok=True)
 
     def _discard(self, found: str) -> None:
         """Remove a marker with a text; one that was created meanwhile comes back."""
@@ -82,7 +89,7 @@ class OutputMarker(NamedTuple):
             if aside.read_text(encoding="utf-8") != found:
                 with suppress(FileExistsError):
                     os.link(aside, self.path)
-            aside.unlink()
+            aside.unlink(missing_ok=True)
 
     def _read(self) -> str:
         try:

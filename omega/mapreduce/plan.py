@@ -43,6 +43,8 @@ class MapReducePlan:
     """Where the files come from: each file or directory, and whether what is below its directories belongs to it."""
     places: Sequence[Place] = ()
     """Locations of the first files, in their order; each place has shards of its own."""
+    left_out: Sequence[tuple[str, int, int]] = ()
+    """Directories whose files are read, with the number of their files and directories that are not."""
     near: Mapping[str, Any] = field(default_factory=dict)
     """Domains and waits of all places (schedulers/constraints/input_locality.py)."""
 
@@ -56,7 +58,8 @@ class MapReducePlan:
         roots = tuple((path, below) for path, below in stored.get("roots", ()))
         places = tuple(Place(*place) for place in stored.get("places", ()))
         files = [(path, size) for path, size in stored["files"]]
-        return cls(**fields | {"files": files, "roots": roots, "places": places})
+        left_out = tuple((path, hidden, below) for path, hidden, below in stored.get("left_out", ()))
+        return cls(**fields | {"files": files, "roots": roots, "places": places, "left_out": left_out})
 
     def write(self) -> dict[str, Any]:
         """Return the stored form, with the number of `maps` for schedulers."""

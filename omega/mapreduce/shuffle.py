@@ -5,6 +5,7 @@ The file of a map shard holds one sorted part per reduce; its first line gives t
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from heapq import merge
 from io import BytesIO
 from pathlib import Path
@@ -41,27 +42,27 @@ def write(path: Path, parts: Iterable[Partition]) -> None:
     """Write a map shard's file atomically and flush it to disk."""
     texts = [b"".join(part) for part in parts]
     blocks = [b" ".join(b"%d" % len(text) for text in texts) + b"\n", *texts]
-    with create(draft(path)) as file:
+    with written(path) as file:
         file.writelines(blocks)
-    settle(path)
 
 
-def create(path: Path) -> BinaryIO:
-    """Create a file for writing; an existing file or link of this name is removed first and receives nothing."""
-    path.unlink(missing_ok=True)
-    return path.open("xb")
+@contextmanager
+def written(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file to write, which is flushed to disk and then gets its name; of one that fails nothing stays.
 
-
-def draft(path: Path) -> Path:
-    """Return the temporary name under which a file is written before `settle` renames it."""
-    return path.with_name(f"{path.name}.draft")
-
-
-def settle(path: Path) -> None:
-    """Flush a draft to disk and rename it to its final name."""
-    with draft(path).open("rb") as file:
-        os.fsync(file.fileno())
-    draft(path).replace(path)
+    An existing file or link of the temporary name is removed first and receives nothing.
+    """
+    draft = path.with_name(f"{path.name}.draft")
+    draft.unlink(missing_ok=True)
+    try:
+        with draft.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def read(path: Path, number: int) -> Iterator[bytes]:

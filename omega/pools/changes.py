@@ -23,7 +23,7 @@ def change(
 
     With `version` only if these are of that version (Overtaken); otherwise another change in between repeats it.
     Refused when tasks would be on machines of another tree afterwards, unless `evict` is set. With `repair` a
-    record that cannot be read counts as no pools, and is replaced.
+    record that cannot be read counts as no pools, and is replaced. In a dry run the version stays.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -37,7 +37,8 @@ def change(
         check_leaving(after_pools(cell, before, wanted), "pools", evict=evict)
         expected = None if unreadable else before.version if version is None else version
         try:
-            return before, cell.set_pools(wanted, expected, now_ms, by)
+            after = cell.set_pools(wanted, expected, now_ms, by)
+            return before, replace(after, version=before.version) if cell.dry else after
         except Overtaken:
             if version is not None or attempt == ATTEMPTS - 1:
                 raise

@@ -59,13 +59,18 @@ def set_pool(
         return with_pool(pools, make(pools.by_name.get(name) or new_pool(cell, pools, name)))
 
     before, after = change(cell, made, now_ms(), by, version, evict=evict)
-    excess, belongs = partial(excess_of_pool, cell, name), jobs_of_pool(cell, name) if over else None
-    too_much, evicted, warning = settle(cell, f"pool {name}", excess, belongs, now_ms, by)
+    excess, belongs = partial(excess_of_pool, cell, name, after if cell.dry else None), jobs_of_pool(after, name)
+    settled = settle(cell, f"pool {name}", excess, belongs if over else None, now_ms, by)
     unread = not_in_effect(cell, after, name)
     document = settings_of(after, name)
-    document |= {"number": after.by_name[name].number, "over": too_much, "evicted": evicted, "not_in_effect": unread}
+    document |= {
+        "number": after.by_name[name].number,
+        "over": settled.over,
+        "evicted": settled.evicted,
+        "not_in_effect": unread,
+    }
     document |= {"weight_divides": weight_line(after, name)}
-    warned = [*([warning] if warning else []), *([f"pool {name}: {unread}"] if unread else [])]
+    warned = [*([settled.warning] if settled.warning else []), *([f"pool {name}: {unread}"] if unread else [])]
     what = "created" if name not in before.by_name else "changed"
     if before.by_name.get(name) == after.by_name[name]:
         what = "unchanged"

@@ -112,7 +112,7 @@ class _Warnings:
     def _of(self, spec: "JobSpec", use: "KindUse | None", gangs: dict[Hashable, int]) -> list[_Warning]:
         unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, use)]
         lines = [*self._precedence(spec, use), *unplaceable, *self._simulated(spec)]
-        lines += [*self._relations(spec), *self._locality(spec)]
+        lines += [*self._relations(spec), *self._locality(spec), *_left_out(spec)]
         return lines + ([*self._gang(spec, gangs)] if spec.gang and not unplaceable else [])
 
     def _work(self, spec: "JobSpec") -> "Work":
@@ -251,6 +251,17 @@ class _Warnings:
             at_least = "at least " if spec.gang_min else ""
             most = f"an empty cell holds {fits:,} of them at once"
             yield _Warning(spec.name, f"a gang of {at_least}{count(least, 'task')}; {most}; it stays pending")
+
+
+def _left_out(spec: "JobSpec") -> Iterator[_Warning]:
+    """Tell what of an input directory is not read."""
+    from omega.mapreduce.plan import MapReducePlan
+
+    plan = MapReducePlan.read(spec.spec)
+    for directory, hidden, below in plan.left_out if plan is not None else ():
+        parts = [f"{count(hidden, 'file')} whose names begin with . or _"] if hidden else []
+        parts += [f"{below:,} director{'ies' if below > 1 else 'y'}"] if below else []
+        yield _Warning(spec.name, f"input {directory}: {' and '.join(parts)} left out; to read them, name them")
 
 
 def _plain_shape(spec: "JobSpec") -> Hashable | None:

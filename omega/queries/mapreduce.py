@@ -1,7 +1,9 @@
 """Progress of MapReduce jobs."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from omega.cellstate import ranges
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -9,20 +11,36 @@ if TYPE_CHECKING:
     from omega.cellstate.shards import PhaseCount, Progress
 
 PLAN = "mapreduce"
+Held: TypeAlias = "tuple[tuple[int, int, int], ...]"
+"""Placement, task and shard of claims (`Progress.held`)."""
 
 
 def progress(cell: "Queries", job: "Job") -> "Progress | None":
-    """Return the progress of a MapReduce job, without finished shards before the first claim; None for other jobs."""
+    """Return the progress of a MapReduce job, without finished shards before the first claim; None for other jobs.
+
+    A shard is in work while its worker is placed (semantics 1); the store frees that of another one later.
+    """
     from omega.cellstate.shards import PhaseCount, Progress
 
     plan = job.spec.get(PLAN)
     if plan is None:
         return None
     maps, reduces = int(plan["maps"]), int(plan["reduces"])
-    return cell.progress(job.id) or Progress(
+    if (found := cell.progress(job.id)) is not None:
+        return found._replace(held=_of_workers(cell, job, found.held))
+    return Progress(
         PhaseCount(total=maps, waiting=maps, done=0, milliseconds=0),
         PhaseCount(total=reduces, waiting=reduces, done=0, milliseconds=0),
     )
+
+
+def _of_workers(cell: "Queries", job: "Job", held: "Held") -> "Held":
+    """Return the claims of workers that are placed."""
+    asked = {placement for placement, _, _ in held}
+    runs = [run for group in job.groups for run in group.runs if run[0] in asked and not run[2]]
+    placed = (run for run in cell.runs(sorted({run[1] for run in runs})) if not run.leaving)
+    tasks = {run.placement: ranges.spans(run.tasks) for run in placed}
+    return tuple(each for each in held if any(low <= each[1] <= high for low, high in tasks.get(each[0], ())))
 
 
 def machine_names(cell: "Queries", shards: "Progress") -> dict[int, str]:

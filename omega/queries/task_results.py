@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
 
-STATES = ("pending", "running", "stopping", "finished", "failed", "stopped", "evicted", "lost", "retried", "unknown")
+STATES = (
+    "pending", "running", "stopping", "finished", "failed", "stopped", "evicted", "lost", "retried", "removed", "unknown",
+)  # fmt: skip
 """States of tasks. Stopping ones were stopped, and their processes have not ended. Evicted, lost and retried ones are
-pending again, delayed, or not placed again. No result is kept of unknown ones."""
+pending again, delayed, or not placed again. Removed ones were surplus workers that ended otherwise than by finishing:
+they are none of the job's tasks any more. No result is kept of unknown ones."""
+_DROPS = ("failed", "evicted", "lost", "retried")
+"""Ends by which a task of an optional group leaves the total of a live job (semantics 4)."""
 _EXIT = re.compile(r"exit (\d+)", re.ASCII)
 
 
@@ -99,7 +104,8 @@ class JobTasks:
 def job_tasks(cell: "Queries", job: "Job", log: JobLog | None = None) -> JobTasks:
     """Return the tasks of a job; `log` is what is kept of its past, if it was read."""
     results, history, unread = _results(cell, job, log=log)
-    rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
+    found = (row for number in range(len(job.groups)) for row in _rows(job, number, results, history))
+    rows = [_removed(row) if _is_dropped(job, row) else row for row in found]
     hidden = ("unknown", "finished")  # a copy that finished is the task
     shown = [row for row in rows if row.state not in hidden or not job.groups[row.group].copies]
     return JobTasks(job, list(_with_stopping(shown, _leaving(cell, job))), unread)
@@ -131,6 +137,16 @@ def _with_stopping(rows: Sequence[TaskRow], leaving: Mapping[tuple[int, int], st
 
 def _spans(tasks: str) -> list[str]:
     return [_text(first, last + 1) for first, last in ranges.spans(tasks)]
+
+
+def _is_dropped(job: "Job", row: TaskRow) -> bool:
+    """Return whether tasks were removed from the total; those of a job that had ended already count as failed."""
+    group = job.groups[row.group]
+    return group.optional and not group.copies and row.state in _DROPS and not group.failed
+
+
+def _removed(row: TaskRow) -> TaskRow:
+    return row._replace(state="removed", reason=row.reason or row.state)
 
 
 def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:

@@ -27,6 +27,11 @@ READS = {
     ("cli/up.py", "_simulated", "machines_of"): "start of a cell on this computer",
     ("omega/client/client.py", "jobs", "job_page"): "a page by the index; a filter reads back until the page is full",
     ("omega/limits.py", "evict", "jobs"): EVICT,
+    (
+        "omega/limits.py",
+        "_use_of_pool",
+        "jobs",
+    ): "a dry run: the store sums this once a pool has limits",
     ("omega/live/processes/supervisor.py", "_serving", "machines_of"): "start of a simulated executor",
     ("omega/live/simulated/executor.py", "resume", "machines_of"): FIRST,
     ("omega/live/waiting.py", "look", "jobs"): "waits for more jobs than are read one by one",

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from omega.cellstate import ranges
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.shards import MOST_IN_A_ROW, TRIES, Worker
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Transaction
 from tests.cli.conftest import Omega
 from tests.contract.conftest import Member
 
@@ -63,6 +66,62 @@ def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], 
     assert f"output        {tmp_path / 'out'}\n" in text
     assert "  progress  " in omega.text("job", "list")
     assert "  map 1/4  " in omega.text("job", "list")
+
+
+def test_a_job_that_was_stopped_has_no_shard_in_work(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
+    for worker in workers:
+        cell.claim_shard("words-1", worker, 4, 1, 10**12)
+    assert omega.json("job", "status", "words")["progress"]["working"] == 2
+    cell.end([TaskEnd(0, workers[0].placement, EndKind.EVICTED, "0")], 1, "ada")
+    assert omega.json("job", "status", "words")["progress"]["working"] == 1, "that of an evicted worker is free again"
+    omega.text("job", "stop", "words")
+    assert omega.json("job", "status", "words")["progress"]["working"] == 0
+    assert "in work" not in omega.text("job", "status", "words")
+
+
+def test_surplus_workers_count_alike_everywhere(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
+    """While they run and once they finished; those that failed or were evicted are removed, and count nowhere."""
+    cell.set_machine_capacity(0, (8000, None), 1, "ada")
+    cell.resize("words-1", {1: 3}, 1, "mapreduce/0")
+    other = Member(cell, "mapreduce/1")
+    claims = (Claim(0, 1, 3, seen=other.seen(0)),)
+    assert other.transact(Transaction("words-1", claims, Mode.INCREMENTAL))[0].accepted
+    shown(omega, {"running": 5})
+    surplus = next(run.placement for run in cell.runs([0]) if run.group == 1)
+    ends = [TaskEnd(0, surplus, EndKind.FAILED, "0", "exit 1"), TaskEnd(0, surplus, EndKind.EVICTED, "1")]
+    cell.end(ends, 2, "agent/m0")
+    shown(omega, {"running": 3}, removed=2)
+    cell.end([TaskEnd(0, surplus, EndKind.FINISHED, "2")], 2, "agent/m0")
+    cell.end([TaskEnd(0, workers[0].placement, EndKind.FAILED, "0-1", "exit 1")], 3, "agent/m0")
+    shown(omega, {"failed": 2, "finished": 1}, removed=2)
+    rows = {row["tasks"]: row for row in omega.json("job", "tasks", "words", "--state", "removed")["tasks"]}
+    assert [(row["group"], row["reason"], row["exit_status"]) for row in rows.values()] == [
+        ("surplus", "exit 1", 1), ("surplus", "evicted", None),
+    ]  # fmt: skip
+
+
+def shown(omega: Omega, counts: dict[str, int], removed: int = 0) -> None:
+    """Check that every command counts the tasks of the job by state so; `tasks` lists the removed ones in addition."""
+    tally: dict[str, int] = {}
+    for row in omega.json("job", "tasks", "words")["tasks"]:
+        tally[row["state"]] = tally.get(row["state"], 0) + ranges.count(row["tasks"])
+    assert tally.pop("removed", 0) == removed
+    assert tally == counts
+    (listed,) = omega.json("job", "list")["jobs"]
+    for found in (listed["counts"], omega.json("job", "status", "words")["counts"]):
+        named = {"running": found["placed"], **{name: found[name] for name in ("finished", "failed", "stopped")}}
+        assert {name: number for name, number in named.items() if number} == counts
+        assert found["total"] == sum(counts.values())
+
+
+def test_what_of_an_input_directory_is_left_out_is_said(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    (tmp_path / "in" / "below").mkdir(parents=True)
+    for name in ("a.txt", "_SUCCESS", "_b.txt", ".c"):
+        (tmp_path / "in" / name).write_text("text")
+    text = JOB.replace("ranges: 0-39, shard: 10", f"files: [{tmp_path}/in]").replace("OUTPUT", str(tmp_path / "out"))
+    left_out = "3 files whose names begin with . or _ and 1 directory left out; to read them, name them"
+    warnings = omega.json("job", "submit", "-", given=text)["warnings"]
+    assert f"job words: input {tmp_path}/in: {left_out}" in warnings
 
 
 def test_the_list_shows_progress_only_while_there_is_some(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:

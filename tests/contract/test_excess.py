@@ -91,8 +91,8 @@ def test_an_operator_and_a_scheduler_evict_the_same_tasks(
     put(cell, Pool("p", limits=limits), Pool("q"))
     asked = partial(excess_of_pool, cell, "p")
     before = [job for job in (cell.job(name) for name in ("high", "old", "new")) if job is not None]
-    assert [jobs_of_pool(cell, "p")(job) for job in before] == [True, True, True]
-    by_command = evict(cell, asked, jobs_of_pool(cell, "p"), lambda: 2, "ada")
+    assert [jobs_of_pool(cell.pools(), "p")(job) for job in before] == [True, True, True]
+    by_command, _ = evict(cell, asked, jobs_of_pool(cell.pools(), "p"), lambda: 2, "ada")
     assert not asked()
     left = running(cell, "high", "old", "new")
     expected = {"tasks": [2, 1, 0], "cpu": [1, 0, 0], "jobs": [2, 0, 0]}[next(iter(limits))]

@@ -66,7 +66,7 @@ def test_each_method_of_a_port_is_there_with_the_same_parameters(implementation:
 
 def test_the_store_has_no_public_method_outside_the_ports() -> None:
     found = {name for name in dir(RedisCell) if not name.startswith("_")}
-    attributes = {"name", "dimensions", "url", "client", "unreadable", "sightings", "durability", "unchecked"}
+    attributes = {"name", "dimensions", "url", "client", "unreadable", "sightings", "durability", "unchecked", "dry"}
     assert found - set(methods(StoredCell)) - CONSTRUCTORS - attributes == set()
 
 

@@ -293,7 +293,7 @@ def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
     assert progress == Progress(
         PhaseCount(total=3, waiting=1, done=1, milliseconds=1_500),
         PhaseCount(total=2, waiting=2, done=0, milliseconds=0),
-        ((workers[1].placement, 1),),
+        ((workers[1].placement, workers[1].task, 1),),
         unclaimed="2",
     )
     assert (progress.phase, progress.map.mean, progress.reduce.mean) == ("map", 1.5, None)

@@ -18,7 +18,7 @@ def crowd(store_url: str, tmp_path: Path) -> Iterator[Make]:
     made: list[Crowd] = []
 
     def make(**words: Any) -> Crowd:
-        made.append(Crowd(store_url, tmp_path, **words))
+        made.append(Crowd(store_url, words.pop("folder", tmp_path), **words))
         return made[-1]
 
     yield make

@@ -50,12 +50,18 @@ class Crowd:
     reduces: int = 3
     workers: int = 1
     environment: dict[str, str] = field(default_factory=dict)
+    beside: "Crowd | None" = None
+    """Another job, in whose cell this one is."""
+    scratch: Path | None = None
 
     def __post_init__(self) -> None:
         """Submit the job and place its workers."""
-        self.cell = RedisCell.create(connect(self.url), f"mr-{uuid4().hex[:8]}", url=self.url)
-        self.cell.register_agent("m0", "n", 600_000, 0)
-        self.cell.join("agent/m0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
+        if self.beside is None:
+            self.cell = RedisCell.create(connect(self.url), f"mr-{uuid4().hex[:8]}", url=self.url)
+            self.cell.register_agent("m0", "n", 600_000, 0)
+            self.cell.join("agent/m0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
+        else:
+            self.cell = self.beside.cell
         self.job = f"job{next(_numbers)}"
         files = [(str(path), path.stat().st_size) for path in self.files]
         self.plan = MapReducePlan(
@@ -64,14 +70,15 @@ class Crowd:
             self.reduces,
             self.shard,
             str(self.output),
-            str(self.folder / "scratch"),
+            str(self.scratch or self.folder / "scratch"),
             files,
             self.numbers,
         )
         group = TaskGroup((1000, 100), self.workers)
-        spec = JobSpec(self.job, "words", "mapreduce", (group,), spec={PLAN: self.plan.write()})
+        name = self.job if self.beside else "words"
+        spec = JobSpec(self.job, name, "mapreduce", (group,), spec={PLAN: self.plan.write()})
         self.cell.submit([spec], 0, "ada")
-        self.member = Member(self.cell, "mapreduce/0")
+        self.member: Member = Member(self.cell, "mapreduce/0") if self.beside is None else self.beside.member
         self.said: list[str] = []
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.place()
@@ -85,8 +92,9 @@ class Crowd:
         """Leave nothing behind."""
         for process in self.processes.values():
             kill(process)
-        self.cell.delete()
-        self.cell.close()
+        if self.beside is None:
+            self.cell.delete()
+            self.cell.close()
 
     # Placements
 
@@ -104,7 +112,7 @@ class Crowd:
         from omega.cellstate import ranges
 
         for run in self.cell.runs([0, 1]):
-            if not run.leaving and task in ranges.indices(run.tasks):
+            if not run.leaving and run.job == self.job and task in ranges.indices(run.tasks):
                 return Worker(run.machine, run.placement, task)
         raise AssertionError(f"task {task} is not placed")
 

@@ -10,6 +10,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import ProcessSupervisor
+from tests.cli.conftest import Omega
 from tests.integration.stage import check, made_cell
 from tests.mapreduce.crowd import until
 from tests.mapreduce.words import ADD, EACH, answer, counted, script
@@ -79,4 +80,24 @@ def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Pa
         workers, surplus = cell.job("words-2").groups  # type: ignore[union-attr]
         assert (workers.finished, workers.failed) == (1, 0)
         assert surplus.indices == 3
+        check(cell)
+
+
+def test_a_job_that_is_stopped_leaves_no_files(store_url: str, texts: list[Path], tmp_path: Path) -> None:
+    """Stopped by the command, while an agent runs its worker: neither files nor a shard in work stay."""
+    output, settings = tmp_path / "counts", {"OMEGA_STATE": str(tmp_path / "state")}
+    with (
+        made_cell(store_url, "mr-stopped") as cell,
+        ProcessSupervisor(store_url, cell.name, tmp_path / "logs", settings=settings) as group,
+    ):
+        group.start("mapreduce/0")
+        group.start("agent/h1")
+        group.wait_ready(cell)
+        job_id = submit(cell, texts[0].parent, output, 2)
+        until(lambda: list(output.glob(f".scratch/{job_id}/map-*")), "a map is done")
+        omega = Omega(store_url, cell.name)
+        omega.json("job", "stop", job_id)
+        until(lambda: not any(run.job == job_id for run in cell.runs([0])), "its workers have left")
+        assert not list(output.iterdir())
+        assert omega.json("job", "status", job_id)["progress"]["working"] == 0
         check(cell)

@@ -16,9 +16,10 @@ from omega.queries.mirror.index import Index
 from omega.queries.use import BY
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api.answers import answer
+from omega.web.api.dry_runs import Document, changed
 from omega.web.api.forms import Form, Whole
 from omega.web.api.looking import Cell, Events, Schedulers
-from omega.web.api.parameters import CellName, Fields, one_of, words_query
+from omega.web.api.parameters import CellName, DryRun, Fields, one_of, words_query
 from omega.web.problems import Gone
 from omega.web.service import Served
 
@@ -126,12 +127,12 @@ async def set_limits(
     *,
     clear: Annotated[bool, Query(description="Remove all limits that are not given")] = False,
     over: Annotated[bool, Query(description="Evict tasks above the limits")] = False,
+    dry_run: DryRun = False,
 ) -> Response:
     """Change the limits of a kind of jobs (omega cell limits KIND …)."""
     given = wanted.model_dump(exclude_unset=True)
-    return answer(
-        request, await served.call(cell, visitor.user, Client.set_limits, kind, given, clear=clear, over=over)
-    )
+    how: Document = {"clear": clear, "over": over, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.set_limits, kind, given, **how)
 
 
 @router.get("/usage")

@@ -1,6 +1,6 @@
 """Changes of jobs: stop, hold, release, resize, weight, rerun, revert, update."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import Response
@@ -10,14 +10,13 @@ from omega.cellstate.errors import BadInput
 from omega.client.client import Client
 from omega.web.access.visitors import Submitter
 from omega.web.api import bodies
-from omega.web.api.answers import answer
+from omega.web.api.dry_runs import Document, changed
 from omega.web.api.forms import Form, Whole
-from omega.web.api.parameters import CellName, Check, JobName
+from omega.web.api.parameters import CellName, Check, DryRun, JobName
 from omega.web.service import Served
 
 router = APIRouter(prefix="/v1/jobs", tags=["changes of jobs"])
 Force = Annotated[bool, Query(description="Also change a job of another user")]
-DryRun = Annotated[bool, Query(description="Return what the change would do, and change nothing")]
 MOST_JOBS = 1_000
 MOST_COUNT = 10_000_000
 CALLS = {"stop": Client.stop, "hold": Client.hold, "release": Client.release}
@@ -58,27 +57,22 @@ class Version(Form):
     to: Whole | None = Field(None, ge=1, description="Its number; the one before the present by default")
 
 
-async def _change(
-    request: Request, served: Served, call: Any, cell: str, user: str, *jobs: str, **how: Any
-) -> Response:
-    document = await served.call(cell, user, call, *jobs, **how)
-    rows = document["jobs"]
-    return answer(request, document, modified=rows[0]["modify_index"] if len(rows) == 1 else None)
-
-
 def _together(word: str) -> None:
     """Add the routes of a change that takes one job or several."""
 
     async def one(
         request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName, check: Check,
-        *, force: Force = False,
+        *, force: Force = False, dry_run: DryRun = False,
     ) -> Response:  # fmt: skip
-        return await _change(request, served, CALLS[word], cell, visitor.user, job, check=check, force=force)
+        how: Document = {"check": check, "force": force, "dry_run": dry_run}
+        return await changed(request, served, cell, visitor.user, CALLS[word], job, **how)
 
     async def several(
-        request: Request, visitor: Submitter, served: Served, cell: CellName, names: JobNames, *, force: Force = False
-    ) -> Response:
-        return await _change(request, served, CALLS[word], cell, visitor.user, *names.jobs, force=force)
+        request: Request, visitor: Submitter, served: Served, cell: CellName, names: JobNames,
+        *, force: Force = False, dry_run: DryRun = False,
+    ) -> Response:  # fmt: skip
+        how: Document = {"force": force, "dry_run": dry_run}
+        return await changed(request, served, cell, visitor.user, CALLS[word], *names.jobs, **how)
 
     for path, route, what in (("/{job}", one, "a job"), ("", several, "jobs")):
         router.add_api_route(
@@ -97,33 +91,34 @@ async def resize(
     *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Change the number of tasks of a task group (omega job resize)."""
-    if dry_run:
-        plan = Client.plan_resize
-        return answer(request, await served.call(cell, visitor.user, plan, job, size.count, group=size.group))
-    how = {"group": size.group, "check": check, "force": force}
-    return await _change(request, served, Client.resize, cell, visitor.user, job, count=size.count, **how)
+
+    def plan(client: Client) -> Document:
+        return client.plan_resize(job, size.count, group=size.group)
+
+    how: Document = {"count": size.count, "group": size.group, "check": check, "force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.resize, job, plan=plan, **how)
 
 
 @router.post("/{job}/weight")
 async def weight(
     request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName, check: Check, weight: Weight,
-    *, force: Force = False,
+    *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Change the weight of a job among the jobs of its pool (omega job weight)."""
-    how = {"weight": weight.weight, "check": check, "force": force}
-    return await _change(request, served, Client.set_weight, cell, visitor.user, job, **how)
+    how: Document = {"weight": weight.weight, "check": check, "force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.set_weight, job, **how)
 
 
 @router.post("/{job}/rerun", status_code=201)
 async def rerun(
     request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName,
-    how: Annotated[Rerun, Body(default_factory=Rerun)], *, force: Force = False,
+    how: Annotated[Rerun, Body(default_factory=Rerun)], *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Submit the tasks of a job again as a new job (omega job rerun)."""
     if (how.failed and how.tasks is not None) or (how.group is not None and how.tasks is None):
         raise BadInput("failed and tasks exclude each other, and group goes with tasks; give one of them")
-    document = await served.call(cell, visitor.user, Client.rerun, job, force=force, **how.model_dump())
-    return answer(request, document, status=201)
+    options: Document = how.model_dump() | {"force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.rerun, job, status=201, **options)
 
 
 @router.post("/{job}/revert")
@@ -132,11 +127,12 @@ async def revert(
     version: Annotated[Version, Body(default_factory=Version)], *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Update a job to an earlier version (omega job revert)."""
-    if dry_run:
-        return answer(request, await served.call(cell, visitor.user, Client.plan_revert, job, version.to))
-    return await _change(
-        request, served, Client.revert, cell, visitor.user, job, to=version.to, check=check, force=force
-    )
+
+    def plan(client: Client) -> Document:
+        return client.plan_revert(job, version.to)
+
+    how: Document = {"to": version.to, "check": check, "force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.revert, job, plan=plan, **how)
 
 
 @router.post("/update", openapi_extra=bodies.described(bodies.JOB))
@@ -146,7 +142,9 @@ async def update(
 ) -> Response:  # fmt: skip
     """Replace the tasks of the running job of a job file step by step (omega job update)."""
     file = await bodies.job_file(request)
-    if dry_run:
-        return answer(request, await served.call(cell, visitor.user, Client.plan_update, file))
-    document = await served.call(cell, visitor.user, Client.update, file, check=check, force=force)
-    return answer(request, document, modified=document["jobs"][0]["modify_index"])
+
+    def plan(client: Client) -> Document:
+        return client.plan_update(file)
+
+    how: Document = {"check": check, "force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.update, file, plan=plan, **how)

@@ -10,9 +10,10 @@ from omega.client.client import Client
 from omega.queries.fleet import STATES
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api.answers import answer
+from omega.web.api.dry_runs import Document, changed
 from omega.web.api.forms import Amounts, Form, Names, Whole
 from omega.web.api.looking import Machines
-from omega.web.api.parameters import CellName, Fields, Name, one_of, words_query
+from omega.web.api.parameters import CellName, DryRun, Fields, Name, one_of, words_query
 from omega.web.service import Served
 
 router = APIRouter(prefix="/v1/machines", tags=["machines"])
@@ -71,27 +72,31 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 @router.post("", status_code=201)
 async def add_machines(
-    request: Request, visitor: Operator, served: Served, cell: CellName, machines: NewMachines
-) -> Response:
+    request: Request, visitor: Operator, served: Served, cell: CellName, machines: NewMachines,
+    *, dry_run: DryRun = False,
+) -> Response:  # fmt: skip
     """Add simulated machines; identical existing ones stay as they are (omega machine add)."""
-    how = machines.model_dump(exclude={"names"})
-    return answer(
-        request, await served.call(cell, visitor.user, Client.add_machines, *machines.names, **how), status=201
-    )
+    how: Document = machines.model_dump(exclude={"names"}) | {"dry_run": dry_run}
+    call = Client.add_machines
+    return await changed(request, served, cell, visitor.user, call, *machines.names, status=201, **how)
 
 
 @router.post("/drain")
 async def drain_machines(
-    request: Request, visitor: Operator, served: Served, cell: CellName, machines: Drain
-) -> Response:
+    request: Request, visitor: Operator, served: Served, cell: CellName, machines: Drain,
+    *, dry_run: DryRun = False,
+) -> Response:  # fmt: skip
     """Drain machines: running tasks finish, no new ones start (omega machine drain)."""
-    how = {"deadline_ms": machines.deadline_ms}
-    return answer(request, await served.call(cell, visitor.user, Client.drain, *machines.names, **how))
+    how: Document = {"deadline_ms": machines.deadline_ms, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.drain, *machines.names, **how)
 
 
 def _add_change(word: str, meaning: str) -> None:
-    async def change(request: Request, visitor: Operator, served: Served, cell: CellName, machines: Names) -> Response:
-        return answer(request, await served.call(cell, visitor.user, CHANGES[word], *machines.names))
+    async def change(
+        request: Request, visitor: Operator, served: Served, cell: CellName, machines: Names,
+        *, dry_run: DryRun = False,
+    ) -> Response:  # fmt: skip
+        return await changed(request, served, cell, visitor.user, CHANGES[word], *machines.names, dry_run=dry_run)
 
     described = f"{meaning} (omega machine {word})."
     router.add_api_route(f"/{word}", change, methods=["POST"], name=f"{word}_machines", description=described)
@@ -123,18 +128,18 @@ Evict = Annotated[bool, Query(description="Evict tasks that cannot stay")]
 @router.post("/{name}/set")
 async def set_attributes(
     request: Request, visitor: Operator, served: Served, cell: CellName, name: Name, change: Attributes,
-    *, evict: Evict = False,
+    *, evict: Evict = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Change attributes of a machine (omega machine set)."""
-    call = Client.set_machine
-    return answer(request, await served.call(cell, visitor.user, call, name, change.attributes, evict=evict))
+    how: Document = {"evict": evict, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.set_machine, name, change.attributes, **how)
 
 
 @router.post("/{name}/resize")
 async def resize_machine(
     request: Request, visitor: Operator, served: Served, cell: CellName, name: Name, change: Capacity,
-    *, evict: Evict = False,
+    *, evict: Evict = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Change the capacity of a machine (omega machine resize)."""
-    call = Client.resize_machine
-    return answer(request, await served.call(cell, visitor.user, call, name, change.resources, evict=evict))
+    how: Document = {"evict": evict, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.resize_machine, name, change.resources, **how)

@@ -23,6 +23,7 @@ async def _cell_name(
 
 CellName = Annotated[str, Depends(_cell_name)]
 """The name of the cell of a request."""
+DryRun = Annotated[bool, Query(description="Refuse and answer as the change would, and change nothing")]
 Fields = Annotated[str | None, Query(description="Fields of each row, comma-separated; nested ones as a.b")]
 
 

@@ -10,8 +10,9 @@ from omega.client.client import Client
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api import bodies
 from omega.web.api.answers import answer
+from omega.web.api.dry_runs import Document, changed
 from omega.web.api.looking import Pools
-from omega.web.api.parameters import CellName, Check, Fields, Name
+from omega.web.api.parameters import CellName, Check, DryRun, Fields, Name
 from omega.web.service import Served
 
 router = APIRouter(prefix="/v1", tags=["pools"])
@@ -40,23 +41,22 @@ async def show_pool(request: Request, _: Reader, mirror: Pools, name: Name) -> R
 @router.patch("/pools/{name}", openapi_extra=bodies.described(POOL))
 async def set_pool(
     request: Request, visitor: Operator, served: Served, cell: CellName, name: Name, check: Check,
-    *, evict: Evict = False, over: Over = False,
+    *, evict: Evict = False, over: Over = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Create a pool, or change those of its settings that are given; null sets one to its default (omega pool set)."""
     settings = await bodies.document(request, "settings of a pool")
-    document = await served.call(
-        cell, visitor.user, Client.set_pool, name, settings, version=check, evict=evict, over=over
-    )
-    return answer(request, document, modified=document["version"])
+    how: Document = {"version": check, "evict": evict, "over": over, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.set_pool, name, settings, **how)
 
 
 @router.delete("/pools/{name}")
 async def remove_pool(
-    request: Request, visitor: Operator, served: Served, cell: CellName, name: Name, check: Check
-) -> Response:
+    request: Request, visitor: Operator, served: Served, cell: CellName, name: Name, check: Check,
+    *, dry_run: DryRun = False,
+) -> Response:  # fmt: skip
     """Remove a pool without live jobs and without pools below it (omega pool remove)."""
-    document = await served.call(cell, visitor.user, Client.remove_pools, name, version=check)
-    return answer(request, document, modified=document["version"])
+    how: Document = {"version": check, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.remove_pools, name, **how)
 
 
 @router.get("/pool-file")
@@ -68,12 +68,13 @@ async def export_pools(request: Request, visitor: Reader, served: Served, cell: 
 
 @router.put("/pool-file", openapi_extra=bodies.described(FILE))
 async def import_pools(
-    request: Request, visitor: Operator, served: Served, cell: CellName, check: Check, *, evict: Evict = False
-) -> Response:
+    request: Request, visitor: Operator, served: Served, cell: CellName, check: Check,
+    *, evict: Evict = False, dry_run: DryRun = False,
+) -> Response:  # fmt: skip
     """Replace all pools and trees by those of a file (omega pool import)."""
     file = await bodies.document(request, "pools and trees")
-    document = await served.call(cell, visitor.user, Client.replace_pools, file, version=check, evict=evict)
-    return answer(request, document, modified=document["version"])
+    how: Document = {"version": check, "evict": evict, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.replace_pools, file, **how)
 
 
 @router.post("/pool-file/plan", openapi_extra=bodies.described(FILE))

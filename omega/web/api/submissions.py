@@ -1,6 +1,7 @@
 """Submission and dry runs: ``POST /v1/jobs`` and ``POST /v1/jobs/plan``."""
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from omega.client.together import Submission
 from omega.web.access.visitors import Reader, required
 from omega.web.api import bodies
 from omega.web.api.answers import answer
+from omega.web.api.dry_runs import tried
 from omega.web.api.parameters import CellName, flag, must_be_new
 from omega.web.service import Served, service
 
@@ -50,6 +52,7 @@ def _parameter(name: str, where: str, *, kind: str, about: str) -> dict[str, Any
 PARAMETERS = [
     _parameter("cell", "query", kind="string", about="Cell; default: that of omega serve, else the only one"),
     _parameter("hold", "query", kind="boolean", about="Give the jobs no placements until they are released"),
+    _parameter("dry_run", "query", kind="boolean", about="Refuse and answer as a submission would, and submit nothing"),
     _parameter("Idempotency-Key", "header", kind="string", about="The same key again submits nothing twice"),
     _parameter("If-None-Match", "header", kind="string", about="* : the jobs must not exist yet"),
 ]
@@ -67,6 +70,9 @@ async def submit(request: Request) -> Response:
             raise BadInput(f"Idempotency-Key: has {len(key)} letters; want 1 to {MOST_KEY}")
         asked.next_id = KeyedIds(visitor.user, key)
     asked.jobs = [file := await bodies.job_file(request)]
+    if flag("dry_run", query.get("dry_run")):
+        await served.call(cell, visitor.user, partial(tried, Client.submit_together), [asked])
+        return answer(request, asked.result() | {"dry_run": True})
     if len(file.text) > MOST_TOGETHER:
         await served.call(cell, visitor.user, Client.submit_together, [asked])
     else:

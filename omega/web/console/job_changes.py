@@ -124,7 +124,7 @@ def _update_of(planned: Document, asked: str | None = None) -> Preview:
             f"the file is of job {planned['name']} ({planned['id']}), not of this one; leave its name as it is"
         )
     if planned["restarts"]:
-        text = f"Starts the job again as a new one of its name, with {units.count(planned['replaces'], 'task')}."
+        text = f"Starts the job again as a new one of its name, with {units.count(planned['starts'], 'task')}."
     elif planned["replaces"]:
         text = f"Replaces {units.count(planned['replaces'], 'task')} step by step by new ones."
     else:

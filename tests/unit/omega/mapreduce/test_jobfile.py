@@ -180,6 +180,54 @@ def test_a_directory_stands_for_the_files_in_it(here: Path) -> None:
     assert [Path(path).name for path, _ in plan.files] == ["a.txt", "b.txt"]
 
 
+def test_what_of_a_directory_is_left_out_is_counted(here: Path) -> None:
+    for name in (".hidden", "_SUCCESS", "_logs"):
+        (here / "texts" / name).touch()
+    (here / "texts" / "below").mkdir()
+    plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts")).spec)
+    assert plan is not None
+    assert plan.left_out == ((str(here / "texts"), 3, 1),)
+    (here / "none").mkdir()
+    (here / "none" / "_all").touch()
+    assert "1 begin with . or _, which are left out; name them" in refused(WORDS.replace("texts/*.txt", "none"))
+    named = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "none/_all")).spec)
+    assert named is not None
+    assert [path for path, _ in named.files] == [str(here / "none" / "_all")]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("b[1].txt", ["b[1].txt"]),
+        ("'b[[]1].txt'", ["b[1].txt"]),
+        ("b[12].txt", ["b1.txt", "b2.txt"]),
+        ("d[1]", ["c.txt"]),
+        ("'d[[]1]/*.txt'", ["c.txt"]),
+        ("what?.txt", ["what?.txt"]),
+    ],
+)
+def test_a_name_that_is_there_is_no_pattern(here: Path, given: str, found: list[str]) -> None:
+    (here / "d[1]").mkdir()
+    for name in ("b[1].txt", "b1.txt", "b2.txt", "d[1]/c.txt", "what?.txt", "whats.txt"):
+        (here / name).write_bytes(b"text")
+    text = WORDS.replace("output: counts", "output: /nowhere/away")
+    given = given if given.startswith("'") else f"'{given}'"
+    plan = MapReducePlan.read(read(text.replace("texts/*.txt", given)).spec)
+    assert plan is not None
+    assert [Path(path).name for path, _ in plan.files] == found
+    assert bool(plan.reads(str(here / "b"))) == ("/*" in given), "only a pattern in a pattern has all below it"
+    located = near(f"paths: {{{given}: {{machines: [m0]}}}}", given)
+    plan = MapReducePlan.read(read(located.replace("output: counts", "output: /nowhere/away")).spec)
+    assert plan is not None
+    assert [place.files for place in plan.places] == ([len(found)])
+
+
+def test_a_pattern_of_a_directory_with_a_bracket_says_how_to_write_it(here: Path) -> None:
+    (here / "d[1]").mkdir()
+    said = refused(WORDS.replace("texts/*.txt", "'d[1]/*.txt'"))
+    assert "the letter [ of a name is written [[] in a pattern" in said
+
+
 def test_a_file_named_twice_counts_once() -> None:
     plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).spec)
     assert plan is not None

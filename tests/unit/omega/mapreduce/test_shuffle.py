@@ -1,12 +1,14 @@
 """Between the phases: which reduce a line goes to, in which order, and files that are whole or not there."""
 
+from collections.abc import Iterator
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from omega.mapreduce import shuffle
-from omega.mapreduce.shuffle import Damaged, draft, gather, partition, read, settle, write
+from omega.mapreduce.shuffle import Damaged, gather, partition, read, write, written
 
 keys = st.sampled_from([b"a", b"b", b"a b", b"a\x01", b"", b"\xff", b"long key"])
 pairs = st.lists(st.tuples(keys, st.binary(max_size=4).map(lambda v: v.replace(b"\n", b"."))), max_size=40)
@@ -66,11 +68,21 @@ def test_a_part_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_nothing_has_its_name_before_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "part"
-    draft(path).write_bytes(b"text")
-    assert not path.exists()
-    settle(path)
+    with written(path) as file:
+        file.write(b"text")
+        assert not path.exists()
     assert path.read_bytes() == b"text"
     assert [each.name for each in tmp_path.iterdir()] == ["part"]
+
+
+def test_of_a_file_that_cannot_be_written_nothing_stays(tmp_path: Path) -> None:
+    def full() -> Iterator[bytes]:
+        yield b"a\t1\n"
+        raise OSError(ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"), written(tmp_path / "map") as file:
+        file.writelines(full())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("cut", [1, 5, 11])
@@ -85,7 +97,7 @@ def test_a_file_that_was_cut_short(tmp_path: Path, cut: int) -> None:
 def test_a_link_under_the_name_of_a_draft_receives_nothing(tmp_path: Path) -> None:
     theirs, path = tmp_path / "theirs", tmp_path / "map-00000.1"
     theirs.write_bytes(b"untouched")
-    draft(path).symlink_to(theirs)
+    path.with_name("map-00000.1.draft").symlink_to(theirs)
     write(path, [[b"a\t1\n"]])
     assert theirs.read_bytes() == b"untouched"
     assert not path.is_symlink()

@@ -1,0 +1,49 @@
+"""Changes of the API and their dry runs: a dry run answers 200 with what the change would, and ``dry_run``."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from omega.client.client import Client
+from omega.web.api.answers import answer
+from omega.web.service import Service
+
+Document = dict[str, Any]
+
+
+def tried(call: Callable[..., Any], client: Client, *arguments: Any, **options: Any) -> Any:
+    """Run a call of a client as a dry run."""
+    return call(client.dry_run(), *arguments, **options)
+
+
+async def changed(
+    request: Request, served: Service, cell: str, user: str, call: Callable[..., Document], *arguments: Any,
+    dry_run: bool, status: int = 200, plan: Callable[[Client], Document] | None = None, **options: Any,
+) -> Response:  # fmt: skip
+    """Make a change by a call of a client, or its dry run, and answer with its document.
+
+    `status` is that of a change; `plan` returns what a dry run answers in place of the document, once the change is
+    known to be allowed. The ETag begins with the modify index of the only job, or the version of the pools.
+    """
+    if dry_run:
+        document = await served.call(cell, user, partial(_tried, call, plan), *arguments, **options)
+        return answer(request, document | {"dry_run": True}, modified=_index(document))
+    document = await served.call(cell, user, call, *arguments, **options)
+    return answer(request, document, modified=_index(document), status=status)
+
+
+def _tried(
+    call: Callable[..., Document], plan: Callable[[Client], Document] | None, client: Client, *arguments: Any,
+    **options: Any,
+) -> Document:  # fmt: skip
+    document: Document = tried(call, client, *arguments, **options)
+    return document if plan is None else plan(client)
+
+
+def _index(document: Document) -> int | None:
+    """Return what the ETag of an answer begins with, None when it is of several things or of none that has one."""
+    rows = document.get("jobs", [document])
+    return (rows[0].get("modify_index") or rows[0].get("version")) if len(rows) == 1 else None
