@@ -74,7 +74,7 @@ class DryRuns:
 
         record = job_to_change(cell, job)
         if count is None:
-            more, before = {at: each.unplaced for at, each in enumerate(record.groups)}, None
+            more, before = None, None
         else:
             at = changes.group_of(record, group)
             before = next(count_of(record, target) for target in targets(record) if target.group == at)
