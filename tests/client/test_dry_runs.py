@@ -9,6 +9,7 @@ from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from omega.jobfile.reader import JobFile
 from omega.queries.shortfalls import remedy_text
+from omega.schedulers.rolling import Rollouts
 from tests.cli.conftest import eventually, join
 
 pytestmark = pytest.mark.server
@@ -71,6 +72,28 @@ def test_additional_tasks_are_planned_below_limits(
     assert (plan["placed"], plan["unplaced"], plan["reason"]) == (0, 2, "LIMIT")
     client.resize("a", 6)
     eventually(lambda: client.status("a")["counts"]["placed"] == 4)
+
+
+def test_an_update_that_adds_tasks_is_planned_below_limits(
+    client: Client, cell: RedisCell, at_work: Callable[..., None]
+) -> None:
+    at_work(machines=3, members=["service/0"])
+    cell.set_limits("service", Limits((4_000, None)), 1, "ada")
+    client.submit(JobFile("web.yaml", WEB))
+    eventually(lambda: client.status("web")["state"] == "running")
+    larger = JobFile("web.yaml", WEB.replace("count: 2", "count: 7"))
+    plan = client.plan_update(larger)["plan"]
+    assert (plan["tasks"], plan["placed"], plan["unplaced"], plan["reason"]) == (5, 2, 3, "LIMIT")
+    assert client.plan_update(JobFile("web.yaml", WEB))["plan"] == {}
+    replacing = client.plan_update(JobFile("web.yaml", WEB.replace("'60'", "'90'")))
+    assert (replacing["replaces"], replacing["plan"]) == (2, None)
+    client.update(larger)
+    Rollouts("service", "service/0").step(cell, "1" * 256, 1)  # housekeeping, which these schedulers have none of
+    eventually(lambda: client.status("web")["counts"]["placed"] == 4)
+    client.stop("web")
+    eventually(lambda: client.status("web")["state"] == "stopped")
+    planned = client.plan_update(larger)
+    assert (planned["restarts"], planned["plan"]["placed"], planned["plan"]["reason"]) == (True, 4, "LIMIT")
 
 
 def test_of_a_task_that_is_too_large_the_size_that_fits_is_named(client: Client, cell: RedisCell) -> None:
