@@ -1,13 +1,64 @@
 """The limits of a job type and of pools as they concern one job (semantics 9); commit.lua validates the claims."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from copy import copy
+from dataclasses import replace
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from omega.cellstate.model import Job
-from omega.cellstate.pools import JOBS, TASKS, Pools
+from omega.cellstate.pools import JOBS, TASKS, Pool, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import KindUse
-from omega.cellstate.resources import format_amount
+from omega.cellstate.resources import Resources, format_amount
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import Queries
+
+Room = list[int | None]
+"""What limits leave: jobs with running tasks, running tasks, amounts by resource; None without a limit."""
+
+
+def room_below(limits: Sequence[int | None], use: Sequence[int]) -> Room:
+    """Return what limits leave of some use."""
+    return [None if limit is None else limit - held for limit, held in zip(limits, use, strict=True)]
+
+
+def room_of_kind(use: KindUse) -> Room:
+    """Return what the limits of a job type leave; they count no tasks."""
+    return room_below((use.limits.jobs, None, *use.limits.resources), (use.jobs, 0, *use.used))
+
+
+def admitted(rooms: Sequence[Room], needs: Sequence[Resources], tasks: Sequence[int], *, fresh: bool) -> list[int]:
+    """Return how many of the tasks of each group all of the rooms admit, one group after the other.
+
+    `needs` are what a task of each group needs; `fresh`: the job has no running task.
+    """
+    rooms, admits = [list(room) for room in rooms], list(tasks)
+    if fresh and any(room[0] is not None and room[0] <= 0 for room in rooms):
+        return [0] * len(admits)
+    for group, need in enumerate(needs):
+        unit = (1, *need)
+        for room in rooms:
+            fits = [left // amount for left, amount in zip(room[1:], unit, strict=True) if left is not None and amount]
+            admits[group] = max(0, min([admits[group], *fits]))
+        for room in rooms:
+            _deduct(room, unit, admits[group])
+    return admits
+
+
+def occupy(rooms: Sequence[Room], needs: Sequence[Resources], tasks: Sequence[int], *, fresh: bool) -> None:
+    """Deduct tasks by group from the rooms."""
+    for room in rooms:
+        if fresh and room[0] is not None:
+            room[0] -= 1
+        for need, count in zip(needs, tasks, strict=True):
+            _deduct(room, (1, *need), count)
+
+
+def _deduct(room: Room, unit: tuple[int, ...], count: int) -> None:
+    room[1:] = [left if left is None else left - amount * count for left, amount in zip(room[1:], unit, strict=True)]
 
 
 class ReachedLimit(NamedTuple):
@@ -112,24 +163,14 @@ def never_admitted(
     return found
 
 
-def admitted(job: Job, left: Sequence[int], limits: Sequence[Limited], names: Sequence[str]) -> list[int]:
+def admitted_now(job: Job, left: Sequence[int], limits: Sequence[Limited], names: Sequence[str]) -> list[int]:
     """Return how many unplaced tasks of each group the limits admit now, groups in order."""
-    admits = list[int]()
-    used = [dict(each.used) for each in limits]
-    for group, count in zip(job.groups, left, strict=True):
-        need = {TASKS: 1, **dict(zip(names, group.need, strict=True))}
-        most = count
-        for each, held in zip(limits, used, strict=True):
-            for name, limit in each.limits.items():
-                if limit is not None and name != JOBS and need[name]:
-                    most = min(most, max(0, limit - held[name]) // need[name])
-        for held in used:
-            for name in held:
-                held[name] += need.get(name, 0) * most
-        admits.append(most)
+    order = (JOBS, TASKS, *names)
+    rooms = [
+        room_below([each.limits.get(of) for of in order], [each.used.get(of, 0) for of in order]) for each in limits
+    ]
     fresh = not any(group.placed for group in job.groups)
-    full = any((limit := each.limits.get(JOBS)) is not None and each.used[JOBS] >= limit for each in limits)
-    return [0] * len(left) if fresh and full else admits
+    return admitted(rooms, [group.need for group in job.groups], left, fresh=fresh)
 
 
 def _reached(limited: Limited, job: Job, left: Sequence[int], names: Sequence[str]) -> ReachedLimit | None:
@@ -161,3 +202,80 @@ def least_need(needs: Iterable[tuple[int, int]], tasks: int) -> int:
         taken = min(count, tasks)
         total, tasks = total + need * taken, tasks - taken
     return total
+
+
+class LimitedUse:
+    """The limits of job types and pools, and their use, as the claims of a dry run change it.
+
+    It admits what the store would (`admitted` of commit.lua), without what pools do not lend.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, KindUse], pools: Pools, pool_use: Mapping[str, PoolUse], dimensions: int
+    ) -> None:
+        """Begin with the use that the store counts: of kinds that have limits, and of pools that carry some."""
+        self._kinds, self._pools, self.pool_use = dict(kinds), pools, dict(pool_use)
+        self._dimensions, self._evicted = dimensions, Counter[str]()
+
+    @classmethod
+    def of(cls, cell: "Queries") -> Self:
+        """Read the limits of a cell."""
+        pools = cell.pools()
+        return cls(cell.limited_kinds(), pools, cell.pool_use() if pools.limited else {}, len(cell.dimensions))
+
+    def copy(self) -> Self:
+        """Return what `restore` takes to undo later changes."""
+        other = copy(self)
+        other.restore(self)
+        return other
+
+    def restore(self, other: Self) -> None:
+        """Take over the use of another one of the same cell."""
+        self._kinds, self.pool_use = dict(other._kinds), dict(other.pool_use)
+        self._evicted = Counter(other._evicted)
+
+    def __bool__(self) -> bool:
+        """Whether there are any limits."""
+        return bool(self._kinds or self.pool_use)
+
+    def of_kind(self, kind: str) -> KindUse:
+        """Return the limits of a job type, and its use."""
+        return self._kinds.get(kind) or KindUse.none(self._dimensions)
+
+    def bind(self, job: Job) -> bool:
+        """Return whether any limit concerns a job."""
+        return job.kind in self._kinds or any(pool.name in self.pool_use for pool in self._chain(job))
+
+    def admits(self, job: Job, need: Resources, tasks: int, *, fresh: bool) -> int:
+        """Return how many of some equal tasks of a job all limits admit; `fresh`: the job has no running task."""
+        kind, rooms = self._kinds.get(job.kind), list[Room]()
+        if kind is not None:
+            if precedence_excluded(job, kind):
+                return 0
+            rooms.append(room_of_kind(kind))
+        held = [self.pool_use[pool.name] for pool in self._chain(job) if pool.name in self.pool_use]
+        rooms += [room_below(each.limits, (each.jobs, each.tasks, *each.amounts)) for each in held]
+        return admitted(rooms, [need], [tasks], fresh=fresh)[0]
+
+    def place(self, job: Job, need: Resources, tasks: int, *, fresh: bool) -> None:
+        """Count placed tasks of a job; `fresh`: they are its first."""
+        self._count(job, need, tasks, int(fresh))
+
+    def evict(self, job: Job, need: Resources, tasks: int) -> None:
+        """Count evicted tasks of a job, as the store has it."""
+        self._evicted[job.id] += tasks
+        self._count(job, need, -tasks, -int(self._evicted[job.id] == job.placed))
+
+    def _count(self, job: Job, need: Resources, tasks: int, jobs: int) -> None:
+        amounts = [amount * tasks for amount in need]
+        if (kind := self._kinds.get(job.kind)) is not None:
+            used = tuple(map(add, kind.used, amounts))
+            self._kinds[job.kind] = kind._replace(jobs=kind.jobs + jobs, used=used)
+        for pool in self._chain(job):
+            if (use := self.pool_use.get(pool.name)) is not None:
+                held = tuple(map(add, use.amounts, amounts))
+                self.pool_use[pool.name] = replace(use, jobs=use.jobs + jobs, tasks=use.tasks + tasks, amounts=held)
+
+    def _chain(self, job: Job) -> Sequence[Pool]:
+        pool, user = str(job.spec.get("pool") or ""), str(job.spec.get("user") or "")
+        return self._pools.chain(self._pools.pool_of(pool, user)) if self.pool_use else ()

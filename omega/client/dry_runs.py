@@ -1,5 +1,6 @@
 """What changes of jobs would do, and jobs as files, for `omega.Client`."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omega import changes, submission
@@ -77,7 +78,7 @@ class DryRuns:
 
         record = job_to_change(cell, job)
         if count is None:
-            more, before = {at: each.unplaced for at, each in enumerate(record.groups)}, None
+            more, before = None, None
         else:
             at = changes.group_of(record, group)
             before = next(count_of(record, target) for target in targets(record) if target.group == at)
@@ -87,6 +88,11 @@ class DryRuns:
 
 
 def _update(cell: "JobStore", spec: "JobSpec") -> Document:
+    """Return the fields that an update changes, and the ``plan`` of the tasks that it adds: None if it replaces any.
+
+    Tasks are replaced a few at a time, as new ones prove themselves: that is not planned.
+    """
+    from omega.queries.plans import plan_jobs, plan_more
     from omega.updating import job_update
     from omega.versions import UPDATING, Version, differences, number_of, present
 
@@ -94,14 +100,21 @@ def _update(cell: "JobStore", spec: "JobSpec") -> Document:
     restarts = ended(job)
     fields = dict(spec.spec)
     replaced, of_groups = 0, list[Document]()
-    if not restarts:
+    plan: Document | None = None
+    if restarts:
+        plan = plan_jobs(cell, [replace(spec, id=submission.new_id())])[1]["jobs"][0]
+    else:
         again = cell.update_state(job.id).startswith("stalled")
         wanted = job_update(job, spec, again=again)
         replaced, of_groups = wanted.replaced, [each.as_json() for each in wanted.changes]
         fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}
+        if not (wanted.replaced or wanted.groups):
+            numbers = [row[0] for row in wanted.spec["targets"]]
+            more = {at: max(0, each.after - each.before) for at, each in zip(numbers, wanted.changes, strict=True)}
+            plan = plan_more(cell, job, more)
     groups = [group for group in spec.groups if not group.copies]
     after = Version(number_of(job) + 1, 0, "", fields, groups)
     changed = [each._asdict() for each in differences(present(job), after, cell.dimensions.names)]
     about = {"cell": cell.name, "id": job.id, "name": job.name, "modify_index": job.modified}
     about |= {"replaces": replaced, "restarts": restarts, "starts": spec.total if restarts else 0}
-    return about | {"changes": changed, "group_changes": of_groups}
+    return about | {"changes": changed, "group_changes": of_groups, "plan": plan}

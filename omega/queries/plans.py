@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from omega.queries.job_warnings import warnings
 from omega.queries.pool_shares import shares_with
-from omega.queries.room import PoolLimits
 from omega.queries.shortfalls import MOST_MACHINES, Shortfall
 from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Job, JobSpec
+    from omega.cellstate.model import GroupStatus, Job, JobSpec
     from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
-    from omega.schedulers.constraints.explanation import Explanation
+    from omega.cellstate.transaction import Claim
     from omega.schedulers.dry_run import Planned
     from omega.schedulers.scheduler import Scheduler
     from omega.schedulers.work import Work
@@ -29,6 +28,8 @@ class PlannedJob:
     spec: "JobSpec"
     planned: "Planned"
     reason: str
+    unplaced: int = 0
+    """Tasks that would wait."""
     names: Mapping[int, str] = field(default_factory=dict)
     victims: Mapping[str, str] = field(default_factory=dict)
     """The names of jobs that would lose tasks, by id."""
@@ -55,11 +56,6 @@ class PlannedJob:
     def placed(self) -> int:
         """Tasks that would be placed."""
         return sum(claim.count for claim in self.planned.claims)
-
-    @property
-    def unplaced(self) -> int:
-        """Tasks that would wait."""
-        return 0 if self.unchanged else self.spec.total - self.placed
 
     def placements(self) -> list[dict[str, Any]]:
         """Machine by machine, in the order they were chosen."""
@@ -114,29 +110,40 @@ class Planner:
 
     def __init__(self, cell: "Queries", *, scored: bool) -> None:
         """Take a copy of the cell; `scored`: with the score of every machine."""
+        from omega.schedulers.limits import LimitedUse
+
         self.cell, self.scored = cell, scored
         self.snapshot: Snapshot = working_copy(cell)
-        self.kinds, self.pools = cell.kinds(), cell.pools()
-        self._pool_limits = PoolLimits(cell)
+        self.pools = cell.pools()
+        self.limits = self._before = LimitedUse.of(cell)
         self._schedulers: dict[str, Scheduler] = {}
         self._asked: list[Work] = []
         """The jobs planned so far; those of a cell with pools want their share."""
 
     def plan(self, spec: "JobSpec", order: int) -> PlannedJob:
         """Return the plan of a job with a submission number, and claim its machines on the copy."""
-        from omega.schedulers.constraints.explanation import explain
-        from omega.schedulers.constraints.reasons import Reason
-        from omega.schedulers.dry_run import DryRun, Planned
+        from omega.schedulers.dry_run import Planned
 
         if self._is_there(spec):
             return PlannedJob(spec, Planned(), "", unchanged=True)
-        work, use = as_work(spec, order), self.kinds.get(spec.kind)
+        return self._plan(spec, as_work(spec, order), {})
+
+    def plan_more(self, spec: "JobSpec", work: "Work", waiting: "Mapping[int, int]") -> PlannedJob:
+        """Return the plan of the tasks of `spec`, which a stored job gets beside those that it has.
+
+        `work` has all its unplaced tasks; of these, `waiting` by group are placed first.
+        """
+        work.places = dict(self.cell.tasks_by_machine(work.id))
+        return self._plan(spec, work, waiting)
+
+    def _plan(self, spec: "JobSpec", work: "Work", waiting: "Mapping[int, int]") -> PlannedJob:
+        from omega.schedulers.constraints.explanation import explain
+        from omega.schedulers.constraints.reasons import Reason
+        from omega.schedulers.dry_run import DryRun
+        from omega.schedulers.limits import limited_by_pools
+
         scheduler = self._scheduler(spec.kind)
         look_up(self.cell, self.snapshot, [work])
-        limits = self._pool_limits.of(work.job)
-        found = explain(work, self.snapshot, use, self.cell.dimensions.names, pool_limits=limits)
-        if found.reason in ("LIMIT", "NEVER"):
-            return PlannedJob(spec, Planned(), found.reason, shortfall=self._shortfall(work, found))
         scores = self._scores(scheduler, work)
         now = 0.0
         if self.pools.configured:
@@ -144,23 +151,24 @@ class Planner:
             self._asked.append(work)
             self.snapshot.pools, self.snapshot.resources = self.pools, self.cell.dimensions.names
             self.snapshot.epoch = shares_with(self.cell, self.pools, self.snapshot, self._asked)
-        planned = DryRun(scheduler, self.snapshot, self.cell, now).plan(work)
-        if planned.held:
-            found = replace(found, reason=Reason.HELD)
-        elif work.remaining:
-            names = self.cell.dimensions.names
+        self._before = self.limits.copy()
+        planned = DryRun(scheduler, self.snapshot, self.cell, now, self.limits).plan(work)
+        work.takes_over(_as_placed(work))
+        planned.claims, left = _beyond(planned.claims, waiting), work.remaining
+        unplaced = min(left, spec.total - sum(claim.count for claim in planned.claims))
+        found, shortfall = None, None
+        if unplaced:
+            use, names = self.limits.of_kind(spec.kind), self.cell.dimensions.names
+            limits = limited_by_pools(work.job, self.pools, self.limits.pool_use, names)
             found = explain(work, self.snapshot, use, names, pool_limits=limits, listed=MOST_MACHINES)
+            found = replace(found, reason=Reason.HELD) if planned.held else found
+            shortfall = Shortfall(self.cell, work.job, work, self.snapshot, found)
         machines = sorted({claim.machine for claim in planned.claims})
         called = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
         jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))
         victims = {job_id: job.name for job_id, job in jobs.items()}
-        shortfall = self._shortfall(work, found) if work.remaining else None
-        return PlannedJob(
-            spec, planned, found.reason if work.remaining else "", called, victims, scores, shortfall=shortfall
-        )
-
-    def _shortfall(self, work: "Work", found: "Explanation") -> Shortfall:
-        return Shortfall(self.cell, work.job, work, self.snapshot, found)
+        reason = "" if found is None else found.reason
+        return PlannedJob(spec, planned, reason, unplaced, called, victims, scores, shortfall=shortfall)
 
     def withdraw(self, plan: PlannedJob, mark: int) -> bool:
         """Give back the room that the last plan claimed since `mark` of the snapshot; return False if it evicts.
@@ -170,9 +178,10 @@ class Planner:
         if plan.planned.victims:
             return False
         self.snapshot.undo(mark)
+        self.limits.restore(self._before)
         if self._asked and self._asked[-1].id == plan.spec.id:
             self._asked.pop()
-        if plan.unplaced:  # the scheduler still has the rest of the job
+        if plan.placed < plan.spec.total:  # the scheduler still has the rest of the job
             self._schedulers.pop(plan.spec.kind, None)
         return True
 
@@ -220,18 +229,69 @@ def plan_jobs(
     return plans, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": warned}
 
 
-def plan_more(cell: "Queries", job: "Job", more: "Mapping[int, int]") -> dict[str, Any]:
-    """Plan additional tasks of groups of a stored job, by group, as if they were submitted now."""
-    from omega.cellstate.model import JobSpec, TaskGroup
-    from omega.submission import new_id
-    from omega.versions import UPDATING
+def plan_more(cell: "Queries", job: "Job", more: "Mapping[int, int] | None" = None) -> dict[str, Any]:
+    """Plan additional tasks of groups of a stored job, by group, as if they were asked for now.
+
+    Unplaced tasks of a job that runs come first. None: the unplaced tasks of a held job, as if it were released now.
+    """
+    from omega.cellstate.model import JobSpec, JobState, TaskGroup
+    from omega.schedulers.work import Work
 
     its = job.spec.get("groups") or [{}] * len(job.groups)
-    asked = [(job.groups[at], count, its[at]) for at, count in more.items() if count]
-    groups = tuple(TaskGroup(group.need, count, group.duration_ms, spec) for group, count, spec in asked)
-    if not groups:
+    added = {at: group.unplaced for at, group in enumerate(job.groups)} if more is None else more
+    if not any(added.values()):
         return {}
-    fields = {name: value for name, value in job.spec.items() if name not in UPDATING}
-    spec = JobSpec(new_id(), job.name, job.kind, groups, job.precedence, spec=fields)
-    found: dict[str, Any] = plan_jobs(cell, [spec])[1]["jobs"][0]
-    return found
+    runs = job.state is JobState.ACTIVE and more is not None
+    groups = [
+        group if more is None else _enlarged(group, added.get(at, 0), keep=runs) for at, group in enumerate(job.groups)
+    ]
+    released = job.released or (more is None and bool(job.gate))
+    work = Work.of(replace(job, groups=groups, state=JobState.ACTIVE, held=False, gate="", after=(), released=released))
+    spec = JobSpec(
+        job.id, job.name, job.kind,
+        tuple(
+            TaskGroup(group.need, added.get(at, 0), group.duration_ms, of_group, optional=True)  # which may be empty
+            for at, (group, of_group) in enumerate(zip(job.groups, its, strict=True))
+        ),
+        job.precedence, spec=job.spec,
+    )  # fmt: skip
+    waiting = {at: group.ready for at, group in enumerate(job.groups)} if runs else {}
+    plan = Planner(cell, scored=False).plan_more(spec, work, waiting).explain()
+    return plan.as_json()
+
+
+def _enlarged(group: "GroupStatus", more: int, *, keep: bool) -> "GroupStatus":
+    """Return a group with additional unplaced tasks, and with those that it has if they are to be kept."""
+    from omega.cellstate import ranges
+
+    first = max(group.indices, group.total)
+    new = ranges.spell([(first, first + more - 1)] if more else [])
+    total, indices = group.total + more, first + more
+    if keep:
+        waiting = ranges.add(group.waiting, new)
+        return replace(group, total=total, unplaced=group.unplaced + more, waiting=waiting, indices=indices)
+    total -= group.unplaced
+    return replace(group, total=total, unplaced=more, waiting=new, indices=indices, losses=())
+
+
+def _as_placed(work: "Work") -> "Job":
+    """Return the record that the job would have after its dry run."""
+    from omega.cellstate import ranges
+
+    groups = []
+    for group, left in zip(work.job.groups, work.left, strict=True):
+        placed = group.ready - left
+        waiting = ranges.take(group.waiting, placed)[1]
+        groups.append(replace(group, placed=group.placed + placed, unplaced=group.unplaced - placed, waiting=waiting))
+    return replace(work.job, groups=groups)
+
+
+def _beyond(claims: "Sequence[Claim]", first: "Mapping[int, int]") -> "list[Claim]":
+    """Return claims without the first tasks of each group."""
+    passed, beyond = dict(first), []
+    for claim in claims:
+        over = min(claim.count, passed.get(claim.group, 0))
+        passed[claim.group] = passed.get(claim.group, 0) - over
+        if claim.count > over:
+            beyond.append(claim._replace(count=claim.count - over))
+    return beyond

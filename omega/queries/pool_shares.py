@@ -73,7 +73,11 @@ def _epoch(cell: "Queries", pools: Pools, current: Current, previous: Epoch | No
 
 
 def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Sequence[Work]") -> Epoch:
-    """Compute the epoch that would follow the last one if these jobs were submitted at its time, for a dry run."""
+    """Compute the epoch that would follow the last one if these jobs wanted machines at its time, for a dry run.
+
+    They hold and want what their records have: those of jobs that were planned before, what was planned for them; that
+    of a stored job counts in place of what the store has.
+    """
     from omega.cellstate.job_demands import JobDemand
     from omega.cellstate.lanes import lane_of
     from omega.schedulers.runnable import Runnable
@@ -81,8 +85,11 @@ def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Seq
     _, jobs = cell.demands(snapshot.position)
     if unknown := snapshot.lanes.unknown():
         snapshot.lanes.learn(cell.lanes(unknown))
-    for number, work in enumerate(works, LAST):
-        groups = tuple((work.need(group), status.total, 0) for group, status in enumerate(work.job.groups))
+    known, planned = {each.id: each for each in jobs}, {work.id for work in works}
+    jobs = [each for each in jobs if each.id not in planned]
+    for last, work in enumerate(works, LAST):
+        number = known[work.id].order if work.id in known else last
+        groups = tuple((group.need, group.unplaced, group.placed) for group in work.job.groups)
         gang, job = bool(work.gang), work.job
         jobs.append(
             JobDemand(

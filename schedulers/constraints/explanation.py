@@ -25,7 +25,7 @@ from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import (
     Limited,
     ReachedLimit,
-    admitted,
+    admitted_now,
     limit_reached,
     limited_by_kind,
     never_admitted,
@@ -164,7 +164,7 @@ def _limited(
     work: Work, parts: Sequence[GroupExplanation], limits: Sequence[Limited], names: tuple[str, ...]
 ) -> tuple[GroupExplanation, ...]:
     """Return the explanations with the tasks that would start now, and limits as a reason."""
-    admits = admitted(work.job, work.left, limits, names)
+    admits = admitted_now(work.job, work.left, limits, names)
     never = never_admitted(work.job, work.left, limits, names)
     starts = {part.group: min(part.fits, admits[part.group]) for part in parts}
     if sum(starts.values()) < work.least:

@@ -3,19 +3,18 @@
 What limits of pools still admit follows from what their jobs hold and what was requeued (docs/pools.md, Limits).
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 
 from omega.cellstate.pools import Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import KindUse
+from omega.schedulers.limits import Room, admitted, occupy, room_below, room_of_kind
 from omega.schedulers.queue.ranks import Place, Promise, Ranks
 from omega.schedulers.queue.shapes import Alike, ByShape
 from omega.schedulers.work import Work
 
 REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
 """Notes of a job: limits and use of its last requeueing, and those at which the store then refused it."""
-Room = list[int | None]
-"""What limits leave: jobs with running tasks, running tasks, amounts by resource; None without a limit."""
 
 
 class PoolRoom:
@@ -34,39 +33,6 @@ class PoolRoom:
         """Return the room of a job's pool and of each pool above it that carries limits."""
         leaf = self._pools.pool_of(work.pool, work.user)
         return [self._left[pool.name] for pool in self._pools.chain(leaf) if pool.name in self._left]
-
-
-def room_below(limits: Sequence[int | None], use: Sequence[int]) -> Room:
-    """Return what limits leave of some use."""
-    return [None if limit is None else limit - held for limit, held in zip(limits, use, strict=True)]
-
-
-def admitted(rooms: Sequence[Room], work: Work, tasks: Sequence[int], *, fresh: bool) -> list[int]:
-    """Return how many of the tasks of each group all of the rooms admit; `fresh`: the job has no running task."""
-    rooms, admits = [list(room) for room in rooms], list(tasks)
-    if fresh and any(room[0] is not None and room[0] <= 0 for room in rooms):
-        return [0] * len(tasks)
-    for group in range(len(tasks)):
-        unit = (1, *work.need(group))
-        for room in rooms:
-            fits = [left // amount for left, amount in zip(room[1:], unit, strict=True) if left is not None and amount]
-            admits[group] = max(0, min([admits[group], *fits]))
-        for room in rooms:
-            _deduct(room, unit, admits[group])
-    return admits
-
-
-def occupy(rooms: Sequence[Room], work: Work, tasks: Sequence[int], *, fresh: bool) -> None:
-    """Deduct tasks that are requeued."""
-    for room in rooms:
-        if fresh and room[0] is not None:
-            room[0] -= 1
-        for group, count in enumerate(tasks):
-            _deduct(room, (1, *work.need(group)), count)
-
-
-def _deduct(room: Room, unit: tuple[int, ...], count: int) -> None:
-    room[1:] = [left if left is None else left - amount * count for left, amount in zip(room[1:], unit, strict=True)]
 
 
 class Limited(ByShape):
@@ -112,20 +78,21 @@ class Limited(ByShape):
             return []
         self._seen = now
         low, high = use.limits.precedence
-        kind = room_below((use.limits.jobs, None, *use.limits.resources), (use.jobs, 0, *use.used))
+        kind = room_of_kind(use)
         requeued: list[Work] = []
         places = {alike: self._place(alike) for alike in self.groups}
         while places:
             alike = min(places, key=places.__getitem__)
             work = self.first(alike)
             fresh = _fresh(work) or work.notes.get(REFUSED_AT) == now
-            rooms, tasks = [] if room is None else room.of(work), list[int]()
+            rooms, tasks = [kind] if room is None else [kind, *room.of(work)], list[int]()
+            needs = [group.need for group in work.job.groups]
             if low <= work.job.precedence <= high:
-                tasks = admitted([kind], work, admitted(rooms, work, work.left, fresh=fresh), fresh=fresh)
+                tasks = admitted(rooms, needs, work.left, fresh=fresh)
             if not any(tasks) or sum(tasks) < work.least:
                 del places[alike]
                 continue
-            occupy([kind, *rooms], work, tasks, fresh=fresh)
+            occupy(rooms, needs, tasks, fresh=fresh)
             requeued.append(work)
             self.discard(work.id)
             work.requeued_by, work.admitted = self, tasks

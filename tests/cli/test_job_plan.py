@@ -129,6 +129,67 @@ def test_a_limit_of_the_kind_keeps_it_out(omega: Omega, ready: RedisCell, tmp_pa
     assert said["jobs"][0]["reason"] == "LIMIT"
 
 
+FOUR = "- {name: NAME, tasks: [{count: 4, resources: {cpu: 1}}]POOL}\n"
+
+
+def counts(jobs: list[Any]) -> list[tuple[int, int, str | None]]:
+    return [(job["placed"], job["unplaced"], job["reason"]) for job in jobs]
+
+
+def test_tasks_beyond_a_limit_of_the_kind_would_be_pending(omega: Omega, ready: RedisCell, tmp_path: Path) -> None:
+    omega.run("cell", "limits", "batch", "--cpu", "2")
+    file = tmp_path / "job.yaml"
+    file.write_text(FOUR.replace("NAME", "a").replace("POOL", ""))
+    (job,) = omega.json("job", "plan", str(file), code=3)["jobs"]
+    assert counts([job]) == [(2, 2, "LIMIT")]
+    assert job["detail"] == "kind batch, cpu: 2 of at most 2 in use, a task needs 1; 1 short"
+    assert sum(each["tasks"] for each in job["placements"]) == 2
+    text = omega.run("job", "plan", str(file), code=3).stdout
+    assert "a: 2 of 4 tasks would be placed on" in text
+    assert ", 2 would be pending: LIMIT" in text
+
+
+def test_jobs_of_a_file_share_limits_with_those_that_run(omega: Omega, ready: RedisCell, tmp_path: Path) -> None:
+    """The limits of a pool above theirs, of their pools and of their kind, whichever is reached first."""
+    omega.run("pool", "set", "top", "--limit", "cpu=6")
+    omega.run("pool", "set", "a", "--parent", "top", "--limit", "tasks=3")
+    omega.run("pool", "set", "b", "--parent", "top")
+    omega.run("pool", "set", "c")
+    omega.run("cell", "limits", "batch", "--jobs", "4")
+    omega.run("job", "run", "--name", "first", "--pool", "a", "--cpu", "1", "--duration", "1h")
+    with scheduler(ready):
+        eventually(lambda: omega.json("job", "status", "first")["state"] == "running")
+    jobs = [("x", ", pool: a"), ("y", ", pool: b"), ("z", ", pool: c"), ("w", ", pool: c")]
+    text = "".join(FOUR.replace("NAME", name).replace("POOL", pool) for name, pool in jobs)
+    plans = planned(omega, tmp_path, text, 3)["jobs"]
+    assert counts(plans) == [(2, 2, "LIMIT"), (3, 1, "LIMIT"), (4, 0, None), (0, 4, "LIMIT")]
+    details = [
+        "pool a, tasks: 3 of at most 3 in use",
+        "pool top, cpu: 6 of at most 6 in use",
+        "",
+        "kind batch, jobs: 4 of",
+    ]
+    assert [plan["detail"][: len(detail)] for plan, detail in zip(plans, details, strict=True)] == details
+
+
+def test_a_gang_that_a_limit_does_not_admit_as_a_whole_gets_nothing(
+    omega: Omega, ready: RedisCell, tmp_path: Path
+) -> None:
+    omega.run("cell", "limits", "batch", "--cpu", "3")
+    gang = FOUR.replace("NAME", "g").replace("POOL", ", gang: GANG")
+    for form, expected in (("true", (0, 4, "NEVER")), ("{min: 3}", (3, 1, "LIMIT")), ("{min: 2}", (3, 1, "LIMIT"))):
+        assert counts(planned(omega, tmp_path, gang.replace("GANG", form), 3)["jobs"]) == [expected], form
+
+
+def test_groups_that_a_limit_admits_are_planned_beside_one_that_it_excludes(
+    omega: Omega, ready: RedisCell, tmp_path: Path
+) -> None:
+    omega.run("cell", "limits", "batch", "--cpu", "3")
+    text = "name: a\ntasks: [{name: large, resources: {cpu: 4}}, {name: small, count: 4, resources: {cpu: 1}}]\n"
+    (job,) = planned(omega, tmp_path, text, 3)["jobs"]
+    assert counts([job]) == [(3, 2, "NEVER")]
+
+
 def test_whom_it_would_evict_and_that_why_counts_them_too(omega: Omega, ready: RedisCell, tmp_path: Path) -> None:
     omega.run("job", "run", "--name", "low", "--count", "16", "--cpu", "1", "--duration", "1h", "--precedence", "3")
     with scheduler(ready):

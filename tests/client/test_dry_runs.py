@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from omega.cellstate.model import Limits
 from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from omega.jobfile.reader import JobFile
 from omega.queries.shortfalls import remedy_text
+from omega.schedulers.rolling import Rollouts
 from tests.cli.conftest import eventually, join
 
 pytestmark = pytest.mark.server
@@ -54,6 +56,44 @@ def test_additional_tasks_are_planned_with_what_would_help(client: Client, cell:
     assert client.plan_resize("a", 1)["plan"] == {}
     assert client.plan_release("a")["plan"]["placed"] == 3
     assert client.status("a")["counts"]["total"] == 3
+
+
+def test_additional_tasks_are_planned_below_limits(
+    client: Client, cell: RedisCell, at_work: Callable[..., None]
+) -> None:
+    at_work(machines=2)
+    cell.set_limits("batch", Limits((4_000, None), 1), 1, "ada")
+    client.submit({"name": "a", "tasks": [{"count": 2, "resources": {"cpu": 1}, "duration": "1h"}]})
+    eventually(lambda: client.status("a")["state"] == "running")
+    plan = client.plan_resize("a", 6)["plan"]
+    assert (plan["placed"], plan["unplaced"], plan["reason"]) == (2, 2, "LIMIT"), "it is the one job that is admitted"
+    client.submit({"name": "b", "tasks": [{"count": 2, "resources": {"cpu": 1}}]}, hold=True)
+    plan = client.plan_release("b")["plan"]
+    assert (plan["placed"], plan["unplaced"], plan["reason"]) == (0, 2, "LIMIT")
+    client.resize("a", 6)
+    eventually(lambda: client.status("a")["counts"]["placed"] == 4)
+
+
+def test_an_update_that_adds_tasks_is_planned_below_limits(
+    client: Client, cell: RedisCell, at_work: Callable[..., None]
+) -> None:
+    at_work(machines=3, members=["service/0"])
+    cell.set_limits("service", Limits((4_000, None)), 1, "ada")
+    client.submit(JobFile("web.yaml", WEB))
+    eventually(lambda: client.status("web")["state"] == "running")
+    larger = JobFile("web.yaml", WEB.replace("count: 2", "count: 7"))
+    plan = client.plan_update(larger)["plan"]
+    assert (plan["tasks"], plan["placed"], plan["unplaced"], plan["reason"]) == (5, 2, 3, "LIMIT")
+    assert client.plan_update(JobFile("web.yaml", WEB))["plan"] == {}
+    replacing = client.plan_update(JobFile("web.yaml", WEB.replace("'60'", "'90'")))
+    assert (replacing["replaces"], replacing["plan"]) == (2, None)
+    client.update(larger)
+    Rollouts("service", "service/0").step(cell, "1" * 256, 1)  # housekeeping, which these schedulers have none of
+    eventually(lambda: client.status("web")["counts"]["placed"] == 4)
+    client.stop("web")
+    eventually(lambda: client.status("web")["state"] == "stopped")
+    planned = client.plan_update(larger)
+    assert (planned["restarts"], planned["plan"]["placed"], planned["plan"]["reason"]) == (True, 4, "LIMIT")
 
 
 def test_of_a_task_that_is_too_large_the_size_that_fits_is_named(client: Client, cell: RedisCell) -> None:

@@ -129,7 +129,8 @@ def _update_of(planned: Document, asked: str | None = None) -> Preview:
         text = f"Replaces {units.count(planned['replaces'], 'task')} step by step by new ones."
     else:
         text = "Replaces no task."
-    return Preview([text], planned["modify_index"], None, [_changed(each) for each in planned["changes"]])
+    plan = planned_job(planned["plan"]) if planned["plan"] else None
+    return Preview([text], planned["modify_index"], plan, [_changed(each) for each in planned["changes"]])
 
 
 def _changed(change: Document) -> Document:

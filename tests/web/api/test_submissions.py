@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from omega.cellstate.errors import Unreachable
+from omega.cellstate.model import Limits
 from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from omega.web.service import Service
@@ -44,6 +45,17 @@ async def test_the_answer_is_that_of_the_command(http: httpx.AsyncClient, omega:
     assert answer["warnings"] == [text.replace("job a:", "job b:") for text in printed["warnings"]]
     planned = (await http.post("/v1/jobs/plan", json=job("c", id="c"))).json()
     assert planned == omega.json("job", "plan", "-", given=json.dumps(job("c", id="c")), code=3)
+
+
+async def test_a_plan_counts_limits(http: httpx.AsyncClient, cell: RedisCell) -> None:
+    join(cell, 2)
+    cell.set_limits("batch", Limits((3_000, None)), 1, "ada")
+    plan = (await http.post("/v1/jobs/plan", json=[job("a"), job("b")])).json()
+    rows = [(row["placed"], row["unplaced"], row["reason"]) for row in plan["jobs"]]
+    assert rows == [(2, 0, None), (1, 1, "LIMIT")]
+    await http.post("/v1/jobs?hold=true", json=job("c"))
+    plan = (await http.post("/v1/jobs/c/resize?dry_run=true", json={"count": 7})).json()["plan"]
+    assert (plan["placed"], plan["unplaced"], plan["reason"]) == (3, 2, "LIMIT")
 
 
 async def test_an_idempotency_key_names_the_jobs(http: httpx.AsyncClient) -> None:

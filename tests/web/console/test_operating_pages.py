@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from omega.cellstate.model import Limits
 from omega.web.access.roles import Role
 from omega.web.console.page import MESSAGE
 from omega.web.service import Service
@@ -203,6 +204,19 @@ async def test_a_job_file_is_planned_and_submitted(pages: Pages, demo: DemoCell)
     assert "3 - count: 0 tasks[0].count: 0 is not allowed; want at least 1" in words(html)
     html = await pages.posted("plan", {"text": '{"name": "x"}', "step": "plan"}, 422)
     assert '1 {"name": "x"} tasks: is missing' in words(html)
+
+
+async def test_a_plan_counts_limits(pages: Pages, demo: DemoCell) -> None:
+    text = "name: more\nkind: service\nsimulate: true\ntasks: [{count: 3, resources: {memory: 1Mi}, duration: 1h}]\n"
+    used = demo.cell.kinds()["service"].used
+    demo.cell.set_limits("service", Limits((None, used[1] + 2)), 1, "ada")
+    try:
+        html = words(await pages.posted("plan", {"text": text, "step": "plan"}))
+        assert "2 of 3 tasks would be placed" in html
+        assert "1 would be pending: LIMIT" in html
+        assert "kind service, memory: " in html
+    finally:
+        demo.cell.set_limits("service", Limits((None, None)), 1, "ada")
 
 
 async def test_events_are_filtered_and_followed_by_version(pages: Pages) -> None:

@@ -6,8 +6,8 @@ from omega.cellstate.model import Gang, Limits
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import KindUse
+from omega.schedulers.limits import admitted, occupy
 from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.queue import limited as limited_jobs
 from omega.schedulers.queue.limited import Limited, PoolRoom
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.work import Work
@@ -89,23 +89,25 @@ def test_limits_of_pools_admit_what_all_pools_of_a_chain_leave() -> None:
     assert now(6, 2) == [("va", [1]), ("ub", [1])], "what is requeued together fits together"
 
 
-@pytest.mark.parametrize(("running", "admitted"), [(0, [3]), (1, [3]), (2, [0]), (3, [0])])
-def test_a_pool_with_a_limit_of_two_jobs_admits_what_is_left_of_them(running: int, admitted: list[int]) -> None:
+@pytest.mark.parametrize(("running", "admits"), [(0, [3]), (1, [3]), (2, [0]), (3, [0])])
+def test_a_pool_with_a_limit_of_two_jobs_admits_what_is_left_of_them(running: int, admits: list[int]) -> None:
     """A job that has running tasks is one of them already."""
     pools = Pools((Pool("p", number=1, limits={"jobs": 2}),), version=1)
     room = PoolRoom(pools, {"p": PoolUse(running, 0, (0, 0), (2, None, None, None))})
     found = in_pool("a", "p", 0)
-    assert limited_jobs.admitted(room.of(found), found, [3], fresh=True) == admitted
-    assert limited_jobs.admitted(room.of(found), found, [3], fresh=False) == [3]
-    limited_jobs.occupy(room.of(found), found, [3], fresh=True)
-    assert limited_jobs.admitted(room.of(found), found, [3], fresh=True) == ([3] if running == 0 else [0])
+    needs = [each.need for each in found.job.groups]
+    assert admitted(room.of(found), needs, [3], fresh=True) == admits
+    assert admitted(room.of(found), needs, [3], fresh=False) == [3]
+    occupy(room.of(found), needs, [3], fresh=True)
+    assert admitted(room.of(found), needs, [3], fresh=True) == ([3] if running == 0 else [0])
 
 
 def test_groups_of_a_job_share_what_the_limits_of_its_pool_leave() -> None:
     pools = Pools((Pool("p", number=1, limits={"tasks": 5}),), version=1)
     room = PoolRoom(pools, {"p": PoolUse(1, 2, (0, 0), (None, 5, None, None))})
     found = work("a", group((1, 1), 2), group((1, 1), 2), spec={"pool": "p"})
-    assert limited_jobs.admitted(room.of(found), found, [2, 2], fresh=False) == [2, 1]
-    assert limited_jobs.admitted(room.of(found), found, [2, 2], fresh=False) == [2, 1], "it deducts nothing"
-    limited_jobs.occupy(room.of(found), found, [2, 1], fresh=False)
-    assert limited_jobs.admitted(room.of(found), found, [2, 2], fresh=False) == [0, 0]
+    needs = [each.need for each in found.job.groups]
+    assert admitted(room.of(found), needs, [2, 2], fresh=False) == [2, 1]
+    assert admitted(room.of(found), needs, [2, 2], fresh=False) == [2, 1], "it deducts nothing"
+    occupy(room.of(found), needs, [2, 1], fresh=False)
+    assert admitted(room.of(found), needs, [2, 2], fresh=False) == [0, 0]
