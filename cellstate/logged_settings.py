@@ -5,7 +5,8 @@ digests that the audit checks; recordings read the values here. Entries of older
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +43,13 @@ def terms_of(group: "TaskGroup | GroupStatus") -> Terms:
     return group.duration_ms, NEVER if group.once else group.budget, optional
 
 
-def jobs_text(jobs: Iterable["JobSpec"]) -> str:
-    """Return the text of jobs that are submitted: terms of their groups, and which are gangs."""
-    jobs = list(jobs)
+def jobs_text(jobs: Sequence["JobSpec"]) -> str:
+    """Return the text of jobs that are submitted: terms of their groups, and which are gangs.
+
+    An id that is there twice is left out: the client cannot know which of the two the store takes.
+    """
+    times = Counter(job.id for job in jobs)
+    jobs = [job for job in jobs if times[job.id] == 1]
     gangs = {job.id: (int(job.gang), job.gang_min) for job in jobs if job.gang or job.gang_min}
     groups = {job.id: list(map(terms_of, job.groups)) for job in jobs}
     return _text({"gangs": gangs, "groups": groups} if gangs else {"groups": groups})

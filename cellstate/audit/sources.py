@@ -117,13 +117,14 @@ def messages_follow_from_placements(
 def _unlike_placement(mail: Mail, cell_state: CellState, book: PlacementBook | None) -> Iterator[str]:
     runs = [run for run in cell_state.by_placement.get(mail.placement, ()) if run.machine == mail.machine]
     known = book.placed if book is not None else None
+    tasks = canonical(mail.tasks)
     if known is None:
         running = canonical(",".join(run.tasks for run in runs)) if runs else ranges.EMPTY
-        if mail.job and ranges.split(running, mail.tasks)[1] != ranges.EMPTY:
+        if mail.job and ranges.split(running, tasks)[1] != ranges.EMPTY:
             yield f"of tasks {mail.tasks}, and tasks {running} are on its machine"
-    elif mail.job and canonical(mail.tasks) != canonical(known):
+    elif mail.job and tasks != canonical(known):
         yield f"of tasks {mail.tasks}, by the log {known}"
-    elif ranges.split(canonical(known), mail.tasks)[0] != canonical(mail.tasks):
+    elif ranges.split(canonical(known), tasks)[0] != tasks:
         yield f"that ends tasks {mail.tasks}, by the log {known} were placed"
     job = cell_state.jobs.get(mail.job) if any(run.job == mail.job for run in runs) else None
     for group in job.groups[int(mail.group) :][:1] if job is not None else ():

@@ -43,6 +43,7 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`box`",
      "messages removed or in another order; those of placements that ended; whether tasks wait for leaving ones"):
         (r"box (key|item) (removed|moved)", r"box item word 3 \w+"),
+    ("`runs` `pools`", "an empty record removed"): (r"(runs|pools) field empty removed",),
     ("`health`", "removed; another task or state of the same placement"):
         (r"health (key|field 0) removed", r"health field 0 word [23] changed"),
     ("`copied`", "a job added that is not kept"): (r"copied field 0 duplicated",),
@@ -297,12 +298,8 @@ def stale(rows: list[str]) -> list[str]:
 
 
 def shares(rows: list[str], tried: Mapping[str, int]) -> str:
-    """A table: of each key, how many changes were tried, and how many the audit found."""
-    missed_of = Counter(row.partition(" ")[0] for row in rows)
-    lines = [f"{'key':<14}{'tried':>6}{'found':>6}{'share':>7}"]
-    lines += [
-        f"{key:<14}{count:>6}{count - missed_of[key]:>6}{1 - missed_of[key] / count:>7.0%}"
-        for key, count in [*sorted(tried.items()), ("all", sum(tried.values()))]
-        for missed_of in [missed_of | Counter(all=len(rows))]
-    ]
-    return "\n".join(lines)
+    """A table: of each key, how many changes were tried, and how many of them the audit found."""
+    unseen = Counter(row.partition(" ")[0] for row in rows)
+    counts = [*((key, tried[key], unseen[key]) for key in sorted(tried)), ("all", sum(tried.values()), len(rows))]
+    lines = [f"{key:<14}{all_:>6}{all_ - less:>6}{1 - less / all_:>7.0%}" for key, all_, less in counts]
+    return "\n".join([f"{'key':<14}{'tried':>6}{'found':>6}{'share':>7}", *lines])

@@ -211,7 +211,8 @@ class Table:
         chosen = list(fields) if name == "meta" else self._examples(fields)
         for number, field in enumerate([*chosen, *(each for each in fields if each not in chosen)]):
             value, parts = fields[field], number < len(chosen)
-            place = f"field {field.decode()}" if name == "meta" else f"field {number if parts else 'other'}"
+            word = number if parts else "other" if value not in (b"", b"-") else "empty"
+            place = f"field {field.decode()}" if name == "meta" else f"field {word}"
             others = [each for each in fields if fields[each] != value]
             edits: dict[str, Edit] = {
                 "removed": partial(client.hdel, key, field),
