@@ -34,7 +34,7 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
         (r"meta field (keep_jobs|keep_ms|resources|durability) .*",),
     ("`meta`", "`arrivals`, `lanes` or `transactions` that is too large; `ticks`"):
         (r"meta field (arrivals|lanes|transactions) word 0 changed", r"meta field ticks .*"),
-    ("`specs`", "content of a specification"): (r"specs field \w+ entry \w+", r"specs field other moved"),
+    ("`specs`", "content of a specification"): (r"specs field \w+ entry \w+",),
     ("`operator` `drains`", "a record removed, a deadline changed"):
         (r"operator (key|field \w+|field \d entry) removed", r"drains (key|field 0|field 0 word 0) (removed|changed)"),
     ("`schedulers` `agents`", "nonce, number of the last call, length of the lease"):
@@ -50,10 +50,10 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`asleep` `wake`", "any"): (r"(asleep|wake) .*",),
     ("`stats`", "any"): (r"stats .*",),
     ("`progress` `answer` `durations` `chosen` `output`", "any"):
-        (r"(progress|answer|durations|chosen) .*", r"output field \d (word 0 )?\w+", r"output field other \w+"),
+        (r"(progress|answer|durations|chosen) .*", r"output field \d (word 0 )?\w+"),
     ("`directories` `confirmed` `settling` `unsettled`", "any"): (r"(directories|confirmed|settling|unsettled) .*",),
     ("`shards`", "durations, finishers, the whole key"):
-        (r"shards key \w+", r"shards field \d (word \d )?(changed|moved|removed)", r"shards field other \w+"),
+        (r"shards key \w+", r"shards field \d (word \d )?(changed|moved|removed)"),
     ("`cuts`", "any"): (r"cuts .*",),
     ("`times` `done`", "times; the order of ended jobs"): (r"times .*", r"done item moved"),
     ("`jobnames`", "the name of ended jobs removed"): (r"jobnames field \w+ removed",),
@@ -67,7 +67,7 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`log`", "facts of conflicts, refusals, lost versions and replaced pools"):
         (r"log (conflict|aborted|rejected) (line|word \d+) \w+", r"log (reset|cut) word \d \w+"),
     ("`log`", "reasons; equal amounts that trade places; which tasks got copies; the machine of a late report"):
-        (r"log (stopped|finished|failed|lost|retried) word [789] duplicated", r"log lost word 9 changed",
+        (r"log (stopped|finished|failed|lost|retried) word [789] duplicated",
          r"log retried word (9|10) \w+", r"log (speculate|unneeded) word [23] \w+", r"log late word 2 changed"),
     ("`log`", "amounts and shares of an `assert`"): (r"log assert word ([2-9]|1[1-5]) \w+",),
     ("`log`", "an `awaited` or `pass` fact that others replace"):

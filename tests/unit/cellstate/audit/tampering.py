@@ -306,7 +306,7 @@ class Table:
             yield "entry", put(middle, fields, entries[middle][0].replace(b"-0", b"-1"))
         elif way == "moved":
             yield "entry", put(middle, entries[middle + 1][1])
-        yield from self._basis(entries, put, way)
+        yield from self._beside(entries, put, way)
         for field in (b"at", b"by"):
             if way == "removed":
                 yield field.decode(), put(middle, {name: text for name, text in fields.items() if name != field})
@@ -318,12 +318,14 @@ class Table:
                 yield f"{fact} {place}", put(at, {**entries[at][1], b"facts": text.replace(line, now, 1).encode()})
 
     @staticmethod
-    def _basis(entries: Any, put: Callable[..., Edit], way: str) -> Iterator[tuple[str, Edit]]:
-        at = next((at for at, (_, fields) in enumerate(entries) if b"basis" in fields), None)
-        if at is not None and way == "removed":
-            yield "basis", put(at, {name: text for name, text in entries[at][1].items() if name != b"basis"})
-        elif at is not None and way == "changed":
-            yield "basis", put(at, {**entries[at][1], b"basis": entries[at][1][b"basis"] + b"x"})
+    def _beside(entries: Any, put: Callable[..., Edit], way: str) -> Iterator[tuple[str, Edit]]:
+        for field in (b"basis", b"settings"):
+            at = next((at for at, (_, fields) in enumerate(entries) if fields.get(field)), None)
+            if at is not None and way == "removed":
+                rest = {name: text for name, text in entries[at][1].items() if name != field}
+                yield field.decode(), put(at, rest)
+            elif at is not None and way == "changed":
+                yield field.decode(), put(at, {**entries[at][1], field: entries[at][1][field] + b"x"})
 
     @staticmethod
     def _facts(entries: Any) -> dict[str, tuple[int, str]]:
