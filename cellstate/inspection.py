@@ -34,6 +34,17 @@ class Queued(NamedTuple):
     lane: int = 0
 
 
+class Mail(NamedTuple):
+    """A message to an executor about tasks of a placement; job, group and duration where it starts them."""
+
+    placement: int
+    machine: int
+    tasks: str
+    job: str = ""
+    group: str = ""
+    duration_ms: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneBook:
     """The record of a lane: jobs pending and the arrival of the last, what its jobs want and hold, how many live, how
@@ -139,9 +150,12 @@ class Inspection:
     """Jobs that wait for others, as the key lists them, and their scores."""
     drains: set[int] = field(default_factory=set)
     """Machines with a deadline for their tasks."""
-    mailboxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)
-    """(placement, machine, job, group) of the messages in an executor's mailbox, by its number; job and group are
-    empty where the message does not name them."""
+    mailboxes: dict[int, Sequence[Mail]] = field(default_factory=dict)
+    """The messages about tasks in an executor's mailbox, by its number."""
+    answers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The tag of each scheduler's last call, and the outcomes in its stored answer."""
+    health: dict[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)
+    """Of the tasks of a job: machine, placement, task, expiry of a grant (cellstate/redis/health_records.py)."""
     outputs: tuple[set[str], list[str]] = field(default_factory=lambda: (set(), []))
     """Fields of the tasks' last output, as kept and as listed for trimming."""
     records: OutlivingRecords = field(default_factory=OutlivingRecords)

@@ -8,7 +8,11 @@ def facts_in(entry: LogEntry) -> list[Fact]:
     """Return the facts of an entry. Raises ValueError or IndexError for an entry that cannot be read."""
     basis = Basis.read(entry.basis) if entry.basis else None
     lines = entry.facts.split("\n") if entry.facts else []
-    return [Fact(entry.version, entry.at_ms, entry.by, words, basis) for line in lines for words in fact_words(line)]
+    return [
+        Fact(entry.version, entry.at_ms, entry.by, words, basis, entry.settings)
+        for line in lines
+        for words in fact_words(line)
+    ]
 
 
 def fact_words(line: str) -> list[tuple[str, ...]]:

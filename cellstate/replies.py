@@ -154,13 +154,17 @@ def executor_of(agent: str) -> str:
 
 
 class Fact(NamedTuple):
-    """One entry of the log: version, time (ms, the client's clock), author, words, and of a commit its basis."""
+    """One entry of the log: version, time (ms, the client's clock), author, words, and of a commit its basis.
+
+    `settings`: those of its entry (cellstate/logged_settings.py), empty where the entry has none.
+    """
 
     version: int
     at_ms: int
     by: str
     words: tuple[str, ...]
     basis: Basis | None = None
+    settings: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

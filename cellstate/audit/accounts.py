@@ -1,6 +1,6 @@
 """Accounts of machines, jobs, placements and needs, which a replay of the log keeps."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 
 from omega.cellstate import ranges
@@ -92,6 +92,9 @@ class PlacementBook:
     tasks: str | None
     leaving: str = ranges.EMPTY
     gone: str = ranges.EMPTY
+    _: KW_ONLY
+    placed: str | None = None
+    """All its tasks; None of one placed before the log begins."""
 
 
 class Needs:

@@ -18,16 +18,15 @@ from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
 from omega.cellstate.audit.sums import sums_follow_from_records, waiters_follow_from_jobs
-from omega.cellstate.inspection import Inspection
+from omega.cellstate.inspection import Inspection, Mail
 from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, Run, runs_commands
 
 Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 
 _ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
 """Fields of ``meta`` that a cell has from its creation."""
-LONGEST_MS, LONGEST_RETRY_MS, PROVEN_MS = 300_000, 3_600_000, 600_000
-"""Maximum delay of a lost task, and of one that failed and is retried;
-time after which a placement resets the number of losses (semantics 26)."""
+PROVEN_MS = 600_000
+"""Time after which a placement resets the number of losses (semantics 26)."""
 _ENDED = (JobState.STOPPED, JobState.ABANDONED, JobState.DONE)
 
 
@@ -59,12 +58,9 @@ def machines_are_listed(inspection: Inspection, cell_state: CellState, register:
         for index in cell_state.rows.keys() - {i for i, entry in register.machines.items() if entry.name is not None}:
             yield Violation(6, "is in the cell, and no fact says that it joined", f"machine {index}")
     for index, entry in register.machines.items():
-        name, attributes = inspection.described.get(index, ("", ()))
+        name, _ = inspection.described.get(index, ("", ()))
         if entry.name is not None and entry.name != name:
             yield Violation(6, f"is called {name!r} and joined as {entry.name!r}", f"machine {index}")
-        if entry.attributes is not None and entry.attributes != len(attributes):
-            what = f"has {len(attributes)} attributes, after its last fact {entry.attributes}"
-            yield Violation(6, what, f"machine {index}")
 
 
 def machines_are_as_operators_set_them(
@@ -114,14 +110,14 @@ def executors_are_numbered(inspection: Inspection, cell_state: CellState, regist
         if inspection.executors[name] not in inspection.serving:
             yield Violation(6, "is on record, and does not count as living", f"agents {name}")
     for executor, messages in inspection.mailboxes.items():
-        strange = [message for message in messages if not _exists(message, cell_state)]
+        strange = [tuple(message) for message in messages if not _exists(message, cell_state)]
         if executor not in numbers or strange:
-            what = f"has messages that no placement has, as (placement, machine, job, group): {strange}"
+            what = f"has messages that no placement has, as {Mail._fields}: {strange}"
             yield Violation(6, what, f"box:{executor}")
 
 
-def _exists(message: tuple[int, int, str, str], cell_state: CellState) -> bool:
-    placement, machine, job, group = message
+def _exists(message: Mail, cell_state: CellState) -> bool:
+    placement, machine, _, job, group, _ = message
     runs = [(run.machine, run.job, _groups(run, cell_state)) for run in cell_state.by_placement.get(placement, [])]
     there = machine in cell_state.rows and 0 < placement <= cell_state.placements
     return there and all(machine == at and job in ("", name) and group in ("", *groups) for at, name, groups in runs)
@@ -229,28 +225,6 @@ def specifications_belong_to_jobs(inspection: Inspection, cell_state: CellState,
     for job_id in inspection.updates:
         if job_id in cell_state.jobs and job_id not in inspection.specs:
             yield Violation(6, "is updated and has no specification", f"job {job_id}")
-
-
-def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
-    """4: stopped jobs with running tasks and awaited jobs that ended are due for housekeeping, no deleted job is."""
-    for job in cell_state.jobs.values():
-        running = any(group.placed for group in job.groups)
-        if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
-            yield Violation(4, "is stopped with running tasks and missing in the housekeeping set", f"job {job.id}")
-        if job.awaited and job.state in _ENDED and not (running or job.unplaced) and job.id not in inspection.chores:
-            yield Violation(4, "has ended, and nothing releases the jobs that wait for it", f"job {job.id}")
-        due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
-        retried = any(loss.retried.failures for group in job.groups for loss in group.losses)
-        longest = LONGEST_RETRY_MS if retried else LONGEST_MS
-        if due and max(due) > inspection.now_ms + longest:
-            what = (
-                f"has lost tasks that are delayed until {max(due)} ms, at {inspection.now_ms} ms by the server's clock"
-            )
-            yield Violation(4, what, f"job {job.id}")
-        if due and inspection.chores.get(job.id) != (max if job.whole else min)(due):
-            yield Violation(4, "has lost tasks that housekeeping does not queue again in time", f"job {job.id}")
-    for job_id in inspection.chores.keys() - cell_state.jobs.keys():
-        yield Violation(4, "is housekeeping's to act on, and is not kept", f"job {job_id}")
 
 
 def losses_are_counted(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
@@ -396,7 +370,7 @@ def others_agree(inspection: Inspection, _: CellState, __: Register) -> Iterator
 DIRECTORIES: tuple[Directory, ...] = (
     records_are_readable, machines_are_listed, machines_are_as_operators_set_them,
     chunks_hold_runs, executors_are_numbered, jobs_follow_from_log,
-    finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, waiters_follow_from_jobs,
+    finished_jobs_are_listed, specifications_belong_to_jobs, waiters_follow_from_jobs,
     losses_are_counted, queues_are_in_order, members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs,
     pools_follow_from_jobs_and_log,
     machines_are_in_their_trees, epoch_follows_from_log, changes_follow_from_log, counters_are_reached, facts_agree,

@@ -4,7 +4,7 @@
 directories.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
@@ -12,9 +12,11 @@ from typing import NamedTuple
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import NONE, MachineBook
 from omega.cellstate.audit.losses import ENDS, LossBook
+from omega.cellstate.logged_settings import GangTerms, Terms, attributes_in, terms_in
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.pools.records import digest
 from omega.cellstate.replies import Fact
+from omega.cellstate.transaction import Verdict
 
 TOUCHED = 8_224
 """The longest change list (docs/scale.md, Limits and sizes)."""
@@ -56,13 +58,46 @@ class ChangedMachine(NamedTuple):
 
 @dataclass(slots=True)
 class MachineFacts:
-    """A machine's name, the executor that brought it, how many attributes it has and its tree; None where unknown."""
+    """A machine's name, the executor that brought it, its attributes and its tree; None where unknown."""
 
     name: str | None = None
     executor: str | None = None
-    attributes: int | None = None
+    attributes: Mapping[str, str] | None = None
     tree: str | None = None
     """The number of its tree, "-" for none."""
+
+
+@dataclass(slots=True)
+class CommitFacts:
+    """What the log has of one commit."""
+
+    version: int
+    _: KW_ONLY
+    tasks: int = 0
+    """Placed tasks."""
+    blocks: int = 0
+    """Transactions that placed some."""
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    """Claims that are moved, full or aborted, and how many were rejected otherwise."""
+    rejected: int = 0
+    placing: str = ""
+    """The job whose transaction placed tasks last."""
+
+    def enter(self, words: tuple[str, ...]) -> None:
+        """Enter a fact of its version."""
+        word, *rest = words
+        if word == "place":
+            self.tasks += ranges.count(rest[4])
+            self.blocks += self.placing != rest[2]
+            self.placing = rest[2]
+        elif word == "again":
+            self.placing = ""
+        elif word == "conflict":
+            self.verdicts[Verdict(int(rest[2]))] += 1
+        elif word == "aborted":
+            self.verdicts[Verdict.ABORTED] += len(rest) - 1
+        elif word == "rejected":
+            self.rejected += int(rest[1])
 
 
 NOBODY: frozenset[str] = frozenset()
@@ -100,12 +135,23 @@ class JobFacts:
     """Whether a person released it from its gate."""
     begun: bool = False
     """Whether an attempt placed nothing, or tasks were taken off a machine unfinished."""
+    gang: GangTerms | None = None
+    terms: tuple[Terms, ...] | None = None
+    """What of its groups never changes; None where the log does not have it."""
+    indices: int = 0
+    """Indices of tasks that were given out, without those of copies; of a job that was submitted in the log."""
     totals: dict[int, int] = field(default_factory=dict)
     """Tasks of its groups after the last resize."""
     optional: frozenset[int] = NONE
     """Groups that tasks were dropped from."""
     update: str | None = None
     """The expected record of its update, "" for none."""
+
+    def begin_update(self, fact: Fact) -> None:
+        """Add the groups of an update."""
+        self.update = "rolling"
+        added = terms_in(fact.settings)[1].get(fact.words[1])
+        self.terms = None if added is None or self.terms is None else (*self.terms, *added)
 
 
 class Register:
@@ -119,6 +165,8 @@ class Register:
         self.jobs: dict[str, JobFacts] = {}
         self.members: dict[str, int | None] = {}
         """Incarnations of schedulers and executors; None for one that left."""
+        self.commits: dict[str, CommitFacts] = {}
+        """The last commit of each scheduler."""
         self.limits: dict[str, tuple[str, ...]] = {}
         self.pools: dict[int, tuple[str, str]] = {}
         """Names and digests of pools by number; "-" for a removed one."""
@@ -142,13 +190,18 @@ class Register:
         self._check(fact)
         self._touch(fact)
         word, words = fact.words[0], fact.words
+        if fact.basis is not None:
+            if fact.by not in self.commits or self.commits[fact.by].version != fact.version:
+                self.commits[fact.by] = CommitFacts(fact.version)
+            self.commits[fact.by].enter(words)
         if word == "join":
             entry = self.machines.setdefault(int(words[1]), MachineFacts())
-            entry.name, entry.executor, entry.attributes, entry.tree = words[2], fact.by, None, None
+            entry.name, entry.executor, entry.tree = words[2], fact.by, None
+            entry.attributes = attributes_in(fact.settings).get(entry.name, {})
         elif word == "machine":
             entry = self.machines.setdefault(int(words[1]), MachineFacts())
             if words[2] == "attributes":
-                entry.attributes = int(words[3])
+                self._described(entry, fact)
             elif words[2] == "tree":
                 entry.tree = words[3]
         elif word in ("enlist", "leave", "lapse"):
@@ -164,6 +217,14 @@ class Register:
         elif word not in _OF_NO_JOB:
             job = self._known(words[_JOB_AT.get(word, 1)], fact)
             (self._gate if word in ("gate", "pass") else self._job)(job, fact)
+
+    def _described(self, entry: MachineFacts, fact: Fact) -> None:
+        """Process a change of attributes: the fact has their number, the settings of its entry have them."""
+        named = attributes_in(fact.settings)
+        if len(named) != 1 or entry.name not in (None, *named) or int(fact.words[3]) != len(*named.values()):
+            what = f"changes machine {fact.words[1]} to {fact.words[3]} attributes, beside it are {named}"
+            self.wrong.append((fact.version, what))
+        entry.attributes = next(iter(named.values()), None)
 
     def tree_of(self, machine: int) -> str | None:
         """Return the number of a machine's tree, "-" for none; None where the log does not have it."""
@@ -274,20 +335,25 @@ class Register:
             job.released = True if job.gate else job.released
         job.gate, job.arrived = reason, (job.arrived[0], fact.version)
 
+    def _submit(self, fact: Fact) -> None:
+        self.submissions += 1
+        _, job_id, name, kind, _, total = fact.words
+        job = self.jobs[job_id] = JobFacts((name, kind, int(total), fact.at_ms), fact.by, held=None)
+        job.order, version = self.submissions if self.complete else None, fact.version
+        job.modified, job.surely, job.arrived, job.update = frozenset({version}), True, (version, version), ""
+        job.gate, job.released, job.indices = "", False, int(total)
+        gangs, groups = terms_in(fact.settings)
+        job.gang, job.terms = gangs.get(job_id, (0, 0)), groups.get(job_id)
+
     def _job(self, job: JobFacts, fact: Fact) -> None:
         word, words, version = fact.words[0], fact.words, fact.version
         job.begun = job.begun or word in _BEGINS
         if word == "submit":
-            self.submissions += 1
-            _, job_id, name, kind, _, total = words
-            job = self.jobs[job_id] = JobFacts((name, kind, int(total), fact.at_ms), fact.by, held=None)
-            job.order = self.submissions if self.complete else None
-            job.modified, job.surely, job.arrived, job.update = frozenset({version}), True, (version, version), ""
-            job.gate, job.released = "", False
+            self._submit(fact)
         elif word in ("hold", "update") or (word == "stop" and len(words) == 3):
             job.modified, job.surely = frozenset({version}), True
             if word == "update":
-                job.update = "rolling"
+                job.begin_update(fact)
             elif word == "hold":
                 self._once(fact, "held", again=job.held is True)
                 job.held = True
@@ -308,6 +374,7 @@ class Register:
             job.arrived = job.arrived[0], version
             if word == "resize":
                 job.totals[int(words[2])] = int(words[3])
+                job.indices += max(0, int(words[4]))
             elif len(words) == 3:
                 job.awaits = NOBODY
             else:

@@ -210,7 +210,7 @@ class Replay:
             self.say(5, f"its id came after {self.last_placement}; ids rise by one", f"placement {placement}")
         self.first_placement = name if self.first_placement is None else self.first_placement
         self.last_placement = name if self.last_placement is None else max(self.last_placement, name)
-        self.placements[name] = PlacementBook((intern(index), job_id, group), tasks)
+        self.placements[name] = PlacementBook((intern(index), job_id, group), tasks, placed=tasks)
         book, job, count = self._machine(index), self._owner(job_id), ranges.count(tasks)
         need = tuple(map(int, amounts))
         if not self.needs.state(job_id, group, need):

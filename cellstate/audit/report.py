@@ -15,6 +15,7 @@ from omega.cellstate.audit.directories import DIRECTORIES
 from omega.cellstate.audit.reading import CellState, Told, read
 from omega.cellstate.audit.replay import Replay
 from omega.cellstate.audit.rules import RULES, Violation
+from omega.cellstate.audit.sources import SOURCES
 from omega.cellstate.cuts import Cut, Cuts
 from omega.cellstate.inspection import Damage, Inspection
 from omega.cellstate.model import MachineState
@@ -188,6 +189,8 @@ def check(cell_state: CellState, replay: Replay, inspection: Inspection | None) 
         return by_place
     for directory in DIRECTORIES:
         _apply(by_place, directory.__name__, directory(inspection, cell_state, replay.register))
+    for source in SOURCES:
+        _apply(by_place, source.__name__, source(inspection, cell_state, replay))
     return by_place
 
 

@@ -1,7 +1,8 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters copied | pending:* wake:*
--- ARGV   dims tag at by | jobs
+-- ARGV   dims tag at by settings | jobs
+-- settings: for the log, terms of the jobs' groups (cellstate/logged_settings.py).
 -- A job is four words: its id; its record as it is to be, but for what the store numbers and counts (order, lane, modified,
 -- submitted; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,
 -- pool, user and class of expected duration (parts/lanes.lua); its opaque spec.
@@ -236,7 +237,7 @@ if #fresh > 0 then
   in_chunks('ZADD', recent_key, listed)
   in_chunks('ZADD', waiters_key, waiting)
   write_pending()
-  announce(lanes.write(), at, by)
+  announce(lanes.write(), at, by, 'settings', settings)
   lanes.totals.write()
 end
 return answering({ 'ok', format('%d', meta.version) }, answers)

@@ -3,7 +3,8 @@
 -- tasks permanently, so old groups stay in the record.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters updates copied | pending:* wake:*
--- ARGV   dims tag at by job check most commands whose spec | groups
+-- ARGV   dims tag at by job check most commands whose spec settings | groups
+-- settings: for the log, terms of the groups (cellstate/logged_settings.py).
 -- spec: what only schedulers and executors read, of all groups. A group is the record of one without tasks
 -- (cellstate/schema.py); most: groups a job may have; commands: 1 when tasks of the job then run commands, else 0; whose:
 -- pool, user and class of expected duration by this spec, which must be those of the job's lane. check: the modify index
@@ -38,5 +39,5 @@ redis.call('HSET', updates_key, job, 'rolling')
 j.commands = commands == '1'
 modify(j)
 fact('update ' .. job)
-publish(at, by, false)
+publish(at, by, false, '', 'settings', settings)
 return { 'ok', write_job(j) }

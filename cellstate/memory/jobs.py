@@ -12,6 +12,7 @@ import msgpack
 
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.lanes import lane_of
+from omega.cellstate.logged_settings import jobs_text
 from omega.cellstate.memory.lanes import join_lane
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import finished, gate_of, modify, set_free, stop_unplaced
@@ -73,7 +74,7 @@ def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held
             ledger.pend[-1].submitter = by
     if ledger.pend:
         write_pending(ledger)
-        announce(ledger, at_ms, by)
+        announce(ledger, at_ms, by, settings=jobs_text(jobs) if ledger.log else "")
     return answers
 
 

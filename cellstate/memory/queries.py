@@ -235,8 +235,8 @@ class MemoryQueries(Cell):
         # There are none without ``log``.
         entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
         return [
-            Fact(version, at, by, tuple(text.split(" ")), basis)
-            for version, at, by, lines, basis, _ in entries
+            Fact(version, at, by, tuple(text.split(" ")), basis, settings)
+            for version, at, by, lines, basis, settings in entries
             for text in write(lines).split("\n")
             if text and (kinds is None or text.partition(" ")[0] in kinds)
         ]

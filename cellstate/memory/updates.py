@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omega.cellstate.lanes import Lane, lane_of
+from omega.cellstate.logged_settings import update_text
 from omega.cellstate.memory.jobs import as_stored, live, overtaken, refused
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import modify
@@ -40,7 +41,7 @@ def update(
         ledger.rolling[job_id] = "rolling"
         modify(ledger, j)
         ledger.fact("update", job_id)
-        publish(ledger, at_ms, by)
+        publish(ledger, at_ms, by, settings=update_text(job_id, groups))
     return job_of(ledger, j, spec=False)
 
 

@@ -14,7 +14,8 @@ def read_health(text: bytes) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, each.split(b":"))) for each in text.split())
 
 
-def read_health_field(_: "Inspection", __: str, value: bytes) -> None:
-    """Check the record of a job for the audit. Raises ValueError."""
+def read_health_field(inspection: "Inspection", field: str, value: bytes) -> None:
+    """Note the record of a job for the audit. Raises ValueError."""
     if not _FORM.fullmatch(value):
         raise ValueError(f"{value!r} is no record of the health of tasks")
+    inspection.health[field] = read_health(value)

@@ -11,7 +11,7 @@ from typing import cast
 
 from omega.cellstate import keys
 from omega.cellstate.incarnations import check_executor, check_member
-from omega.cellstate.inspection import ChangeEntry, Damage, Inspection, LaneBook, Queued
+from omega.cellstate.inspection import ChangeEntry, Damage, Inspection, LaneBook, Mail, Queued
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from omega.cellstate.model import bucket_of
 from omega.cellstate.override import override
@@ -36,7 +36,9 @@ from omega.cellstate.redis.task_inspection import (
 from omega.cellstate.task_output import OutputPart
 
 _TAG = re.compile(r"[a-z0-9]{10}")
-_SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+( \w+)?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
+_SCHEDULER = re.compile(
+    r"(\d+) [A-Za-z0-9._-]{1,64} \d+(?: (\w+))?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)"
+)
 _AGENT = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+")
 _LAPSING = re.compile(r"\d+ ! \d+")
 _CHUNK = re.compile(r"\S+ \d+ (!?)[1-9]\d*")
@@ -111,7 +113,10 @@ def _spec(inspection: Inspection, field: str, value: bytes) -> None:
 def _scheduler(inspection: Inspection, field: str, value: bytes) -> None:
     parts = _SCHEDULER.fullmatch(value.decode())
     _want(parts, "not incarnation, nonce, number and outcomes")
-    inspection.members[check_member(field)] = int(parts[1]) if parts else 0
+    if parts:
+        inspection.members[check_member(field)] = int(parts[1])
+        if parts[2]:
+            inspection.answers[field] = parts[2], parts[3]
 
 
 def _holder(name: str) -> str:
@@ -193,6 +198,7 @@ class RedisInspection(ExpiringInspection):
         if not inspection:
             counters = Inspection()
             self._inspect_hash(counters, "meta", read_meta_field)
+            self._inspect_hash(counters, "cuts", RECORDS["cuts"])
             inspection += counters.damaged
             inspection += [
                 Damage("meta", name, "is missing") for name in ("version", "floor") if name not in counters.meta
@@ -361,9 +367,13 @@ class RedisInspection(ExpiringInspection):
         messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]
         for words in messages:
             lengths = {"+": 8, "-": 4, "!": 1, "?": 7}  # of messages as records.messages has them
-            _want(lengths.get(words[0]) == len(words), f"{' '.join(words)!r} is no message")
+            _want(lengths.get(words[0]) == len(words) and all(words), f"{' '.join(words)!r} is no message")
         inspection.mailboxes[_number(executor)] = [
-            (int(words[1]), int(words[2]), words[3] if words[0] == "+" else "", words[4] if words[0] == "+" else "")
+            Mail(
+                int(words[1]),
+                int(words[2]),
+                *((words[5], words[3], words[4], int(words[6])) if words[0] == "+" else words[3:]),
+            )
             for words in messages
             if words[0] in "+-"
         ]

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import lane_of
+from omega.cellstate.logged_settings import jobs_text, update_text
 from omega.cellstate.model import (
     MOST_CLAIMS,
     MOST_GROUPS,
@@ -51,7 +52,7 @@ class RedisJobs(RedisPages):
             record, spec = job_records.new_job(job, held=held)
             rest += [job.id, record, str(lane_of(job.kind, job.precedence, job.spec)), spec]
         kinds = {f"pending:{job.kind}" for job in jobs}
-        values = self._values(at_ms, by)
+        values = {**self._values(at_ms, by), "settings": jobs_text(jobs)}
         reply = self._run("submit", values, rest, extra=kinds | self._wakes())
         answers = []
         for job, answer in zip(jobs, reply[2:], strict=True):
@@ -125,7 +126,13 @@ class RedisJobs(RedisPages):
         texts = [job_records.new_group(group) for group in groups]
         commands = int(runs_commands(spec))
         whose = str(lane_of("", 0, spec)).rpartition(" ")[2]
-        more = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "spec": records.pack(dict(spec))}
+        more: dict[str, object] = {
+            "most": MOST_GROUPS,
+            "commands": commands,
+            "whose": whose,
+            "spec": records.pack(dict(spec)),
+        }
+        more["settings"] = update_text(job_id, groups)
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 
     @override

@@ -385,10 +385,11 @@ def facts_of(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | 
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     basis = Basis.read(fields[b"basis"].decode()) if b"basis" in fields else None
     facts = fields[b"facts"].decode()
+    settings = fields.get(b"settings", b"").decode()
     lines = facts.split("\n") if facts else []
     if kinds is not None:  # most lines of a log are skipped without parsing
         lines = [line for line in lines if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words, basis) for line in lines for words in fact_words(line)]
+    return [Fact(version, at, by, words, basis, settings) for line in lines for words in fact_words(line)]
 
 
 _KINDS = {"places": "place", "submits": "submit"}

@@ -99,13 +99,14 @@ def test_settings_stand_in_the_entry_that_sets_them(judged: Judged) -> None:
     cell.set_machine_attributes(0, {"rack": None}, 1, "ada")
     cell.set_pools(Pools((Pool("a", weight=2.0),)), 0, 1, "ada")
     settings = [json.loads(each.settings) for each in cell.log_entries() if each.settings]
-    assert settings[:4] == [
+    assert settings[:5] == [
         {"attributes": {"m0": {"rack": "r1"}}},
+        {"gangs": {"b": [1, 0]}, "groups": {"a": [[0, 10, 0], [0, 10, 0]], "b": [[0, 10, 0]]}},
         {"scheduler": {"kind": "batch", "mode": "incremental"}},
         {"attributes": {"m1": {"zone": "z"}}},
         {"attributes": {"m0": {}}},
     ]
-    assert settings[4]["pools"] == [{"name": "a", "number": 1, "weight": 2.0}]
+    assert settings[5]["pools"] == [{"name": "a", "number": 1, "weight": 2.0}]
 
 
 def test_the_words_of_an_older_log_are_read() -> None:

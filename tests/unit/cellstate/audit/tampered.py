@@ -1,8 +1,10 @@
 """A cell with everything in it, tampered with in every way; what the audit misses, and what it may miss."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from uuid import uuid4
 from zlib import crc32
 
@@ -24,70 +26,70 @@ from omega.cellstate.transaction import Claim
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
-UNSEEN: list[tuple[str, str]] = [
-    (r"(agents|schedulers) field \d word [1-9] \w+", "nonce, length of lease, last call: its owner alone knows them"),
-    (r"(asleep|wake) .*", "a hint to wake a scheduler; without it the scheduler looks again by itself"),
-    (r"stats .*", "figures for people; a scheduler replaces them with each heartbeat"),
-    (r"copied field 0 duplicated", "a job that is no longer kept leaves the list when a scheduler reads it"),
-    (r"progress .*", "what tasks report of their progress is kept nowhere else, and expires"),
-    (r"answer .*", "output that a client asked for is kept by the agent, and expires here"),
-    (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
-    (r"directories .*", "claims of output directories, which markers in the directories repeat"),
-    (r"chosen .*", "where a job was sent, for submitters that repeat the submission; it expires"),
-    (r"lease key removed", "the same as a lease that expired"),
-    (r"operator (key|field \d|field \d entry) removed", "what operators set of a machine is kept nowhere else"),
-    (r"drains (key|field 0|field 0 word 0) (removed|changed)", "a deadline is kept nowhere else"),
-    (
-        r"box (key|item|item word (0|1|2|3|6|7|10|11)) \w+",
-        "read messages are gone, and tasks and durations of those left are the executor's to compare with the runs",
-    ),
-    (r"cuts .*", "what the store lost is kept nowhere else"),
-    (r"changes item tag moved", "a tag is random: one more of the same form may be any call's"),
-    (r"output field \d (word 0 )?\w+", "the text of a task's output may be anything"),
-    (r"shards (key \w+|field \d word \d (changed|moved))", "durations and finishers of shards are kept nowhere else"),
-    (r"specs field \d entry (removed|changed|duplicated)", "what a job's author wrote for schedulers and executors"),
-    (r"static field 0 entry (changed|moved)", "values of attributes: facts have their number alone"),
-    (r"confirmed .*", "renewed before replicas confirm a change, and expires: nothing follows from it"),
-    (
-        r"meta field (keep_jobs|keep_ms|resources|durability) .*",
-        "settings of the cell: nothing follows from them",
-    ),
-    (r"meta field (arrivals|lanes|transactions) word 0 changed", "numbers may be left out, so a counter may be ahead"),
-    (
-        r"jobs field \d (gang|gang_min|group (duration|indices|budget|optional)) \w+",
-        "gang, duration, indices beyond the total, and what happens to lost tasks: nothing else is kept of them",
-    ),
-    (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
-    (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
-    (r"(settling|unsettled) .*", "how far a restored cell is held back, and for whom: it expires within a lease"),
-    (r"log key removed", "a log without entries is one that was trimmed"),
-    (r"log basis removed", "what a commit was decided on is kept nowhere else"),
-    (r"log settings (removed|changed)", "the facts beside have their numbers and digests"),
-    (r"log (at|by) changed", "who acted, and when, is kept nowhere else; submissions apart"),
-    (r"log (conflict|aborted|rejected) (line|word \d+) \w+", "conflicts change nothing, so nothing follows from them"),
-    (r"log late word 2 changed", "of lost tasks the store keeps the placement, not the machine"),
-    (r"log awaited line duplicated", "a job may wait twice for another, for its end and for its success"),
-    (
-        r"log (stopped|finished|failed|lost) word [789] duplicated|log lost word 9 changed",
-        "equal amounts move on; the reason is free text",
-    ),
-    (r"log assert word ([2-9]|1[1-5]) \w+", "usage and shares that a transaction asserted are kept nowhere else"),
-    (
-        r"jobnames field \d removed",
-        "a name of ended jobs: one with leaving tasks is kept longer than newer ones",
-    ),
-    (
-        r"log pass line removed",
-        "the gate's next answer, for another reason, replaces the one that it passed",
-    ),
-    (r"done item moved", "a job with tasks that still leave goes to the end of the list when its turn comes"),
-    (r"updates field \d duplicated", "the update of a job that is no longer kept stands until a scheduler settles it"),
-    (r"history field \d .*", "events of a job for people; they outlive the log, so nothing else is kept of them"),
-    (r"results field \d word 0 changed", "machines and times of ended tasks outlive the log too"),
-    (r"usage .*", "sums of use outlive the log, so nothing else is kept of them; those of running tasks apart"),
-    (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
-]
-"""What the audit cannot find, as patterns of rows, and why."""
+PAGE = Path(__file__).parents[4] / "docs/semantics.md"
+"""Its table has what the audit cannot find, and why."""
+
+UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("`meta`", "`keep_jobs`, `keep_ms`, `durability`, names of `resources`"):
+        (r"meta field (keep_jobs|keep_ms|resources|durability) .*",),
+    ("`meta`", "`arrivals`, `lanes` or `transactions` that is too large; `ticks`"):
+        (r"meta field (arrivals|lanes|transactions) word 0 changed", r"meta field ticks .*"),
+    ("`specs`", "content of a specification"): (r"specs field \w+ entry \w+",),
+    ("`operator` `drains`", "a record removed, a deadline changed"):
+        (r"operator (key|field \w+|field \d entry) removed", r"drains (key|field 0|field 0 word 0) (removed|changed)"),
+    ("`schedulers` `agents`", "nonce, number of the last call, length of the lease"):
+        (r"(agents|schedulers) field \d word [123] \w+",),
+    ("`lease`", "removed"): (r"lease key removed",),
+    ("`box`",
+     "messages removed or in another order; those of placements that ended; whether tasks wait for leaving ones"):
+        (r"box (key|item) (removed|moved)", r"box item word 3 \w+"),
+    ("`runs` `pools`", "an empty record removed"): (r"(runs|pools) field empty removed",),
+    ("`health`", "removed; another task or state of the same placement"):
+        (r"health (key|field 0) removed", r"health field 0 word [23] changed"),
+    ("`copied`", "a job added that is not kept"): (r"copied field 0 duplicated",),
+    ("`asleep` `wake`", "any"): (r"(asleep|wake) .*",),
+    ("`stats`", "any"): (r"stats .*",),
+    ("`progress` `answer` `durations` `chosen` `output`", "any"):
+        (r"(progress|answer|durations|chosen) .*", r"output field \d (word 0 )?\w+"),
+    ("`directories` `confirmed` `settling` `unsettled`", "any"): (r"(directories|confirmed|settling|unsettled) .*",),
+    ("`shards`", "durations, finishers, the whole key"):
+        (r"shards key \w+", r"shards field \d (word \d )?(changed|moved|removed)"),
+    ("`cuts`", "any"): (r"cuts .*",),
+    ("`times` `done`", "times; the order of ended jobs"): (r"times .*", r"done item moved"),
+    ("`jobnames`", "the name of ended jobs removed"): (r"jobnames field \w+ removed",),
+    ("`history` `results` `usage`",
+     "events, machines and times of ended tasks, sums of use except that of running tasks"):
+        (r"history field \w+ .*", r"results field 0 word 0 changed", r"usage .*"),
+    ("`changes`", "a tag replaced by another of its form"): (r"changes item tag moved",),
+    ("`log`", "the whole key removed"): (r"log key removed",),
+    ("`log`", "time, author, `basis` or `settings` of an entry"):
+        (r"log (at|by) changed", r"log basis removed", r"log settings (removed|changed)"),
+    ("`log`", "facts of conflicts, refusals, lost versions and replaced pools"):
+        (r"log (conflict|aborted|rejected) (line|word \d+) \w+", r"log (reset|cut) word \d \w+"),
+    ("`log`", "reasons; equal amounts that trade places; which tasks got copies; the machine of a late report"):
+        (r"log (stopped|finished|failed|lost|retried) word [789] duplicated",
+         r"log retried word (9|10) \w+", r"log (speculate|unneeded) word [23] \w+", r"log late word 2 changed"),
+    ("`log`", "amounts and shares of an `assert`"): (r"log assert word ([2-9]|1[1-5]) \w+",),
+    ("`log`", "an `awaited` or `pass` fact that others replace"):
+        (r"log awaited line duplicated", r"log pass line removed"),
+}  # a table # fmt: skip
+"""Rows of the table of the page, and patterns of the changes that each is about."""
+
+UNSEEN_WITHOUT_LOG = (
+    ("`jobs`", "gang, duration, budget, optional or indices of a job whose submission is not in the log"),
+    ("`static`", "attributes of a machine whose last change is not in the log"),
+    ("`updates`", "an update of a job that is not kept and whose submission is not in the log"),
+)
+"""Rows of the table about a log that was trimmed; in this cell it is whole."""
+
+
+def page_rows() -> list[tuple[str, str]]:
+    """Key and change of each row of the page's table."""
+    _, _, table = PAGE.read_text().partition("| key | change that is not found | reason |\n")
+    lines = table.partition("\n\n")[0].splitlines()[1:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert all(reason for _, _, reason in rows)
+    return [(key, change) for key, change, _ in rows]
 
 
 @contextmanager
@@ -151,11 +153,11 @@ def furnish(town: Town) -> None:
     rarities(town)
     failures(town)
     copies(town)
-    while digest(cell, cell.store_ms()):
-        pass
     cell.report_cut(Report(known=0, agreed=1, first_lost=2, seen=3, by="ada"))
     town.client.set(town.prefix + "confirmed", "", px=LEASE_MS)
     town.client.hset(town.prefix + "meta", "durability", "replicas=1,timeout=1s")
+    while digest(cell, cell.store_ms()):
+        pass
 
 
 def shards(town: Town, index: int) -> None:
@@ -263,13 +265,18 @@ def is_missed(town: Town, log: Log, key: str) -> bool:
     return not looked[1] and not log.replay.violations
 
 
-def missed(town: Town, one_in: int) -> tuple[list[str], int]:
-    """Tamper in every way, or in one of so many: the rows that the audit misses, and how many were tried."""
-    table, found, rows, log = Table(town.client, town.prefix), list[str](), 0, Log(town.cell)
+def missed(town: Town, one_in: int) -> tuple[list[str], Counter[str]]:
+    """Tamper in every way, or in one of so many: the rows that the audit misses, and how many were tried of each key.
+
+    Of each key some are tried.
+    """
+    table, found, rows, log = Table(town.client, town.prefix), list[str](), Counter[str](), Log(town.cell)
+    # Nobody saw the cell before it was tampered with: lost versions are not reported, which would write to it.
+    town.cell.look_back = lambda: None  # type: ignore[method-assign]
     for tampering in table.rows():
-        if crc32(tampering.row.encode()) % one_in:
+        if rows[tampering.key] and crc32(tampering.row.encode()) % one_in:
             continue
-        rows += 1
+        rows[tampering.key] += 1
         tampering.edit()
         if is_missed(town, log, tampering.key):
             found.append(tampering.row)
@@ -279,10 +286,20 @@ def missed(town: Town, one_in: int) -> tuple[list[str], int]:
 
 
 def unexplained(rows: list[str]) -> list[str]:
-    """Those of the missed rows that no reason in UNSEEN covers."""
-    return [row for row in rows if not any(re.fullmatch(pattern, row) for pattern, _ in UNSEEN)]
+    """Those of the missed rows that no row of the page covers."""
+    patterns = [pattern for each in UNSEEN.values() for pattern in each]
+    return [row for row in rows if not any(re.fullmatch(pattern, row) for pattern in patterns)]
 
 
 def stale(rows: list[str]) -> list[str]:
-    """Reasons in UNSEEN that cover nothing any more."""
-    return [pattern for pattern, _ in UNSEEN if not any(re.fullmatch(pattern, row) for row in rows)]
+    """Patterns in UNSEEN that cover nothing any more."""
+    patterns = [pattern for each in UNSEEN.values() for pattern in each]
+    return [pattern for pattern in patterns if not any(re.fullmatch(pattern, row) for row in rows)]
+
+
+def shares(rows: list[str], tried: Mapping[str, int]) -> str:
+    """A table: of each key, how many changes were tried, and how many of them the audit found."""
+    unseen = Counter(row.partition(" ")[0] for row in rows)
+    counts = [*((key, tried[key], unseen[key]) for key in sorted(tried)), ("all", sum(tried.values()), len(rows))]
+    lines = [f"{key:<14}{all_:>6}{all_ - less:>6}{1 - less / all_:>7.0%}" for key, all_, less in counts]
+    return "\n".join([f"{'key':<14}{'tried':>6}{'found':>6}{'share':>7}", *lines])

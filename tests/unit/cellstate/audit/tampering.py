@@ -183,18 +183,16 @@ class Table:
                 self.client.delete(key)
 
     def rows(self) -> Iterator[Tampering]:
-        """All of it: one or two entries of each key stand for the others."""
+        """All of it: every key, every field; for the parts of a record one or two of each name stand for the others."""
         seen: set[str] = set()
         for key in self.keys:
             name = key.removeprefix(self.prefix).partition(":")[0]
-            if name in seen:
-                continue
-            seen.add(name)
             kind = self.client.type(key).decode()
             for way in WAYS:
                 yield self._whole(name, key, way)
-                for place, edit in getattr(self, f"_{kind}")(name, key, way):
+                for place, edit in getattr(self, f"_{kind}")(name, key, way) if name not in seen else ():
                     yield Tampering(name, place, way, edit, (key,))
+            seen.add(name)
 
     def _whole(self, name: str, key: str, way: str) -> Tampering:
         client, other = self.client, f"{key}2"
@@ -211,9 +209,10 @@ class Table:
     def _hash(self, name: str, key: str, way: str) -> Iterator[tuple[str, Edit]]:
         client, fields = self.client, dict(sorted(self.client.hgetall(key).items()))
         chosen = list(fields) if name == "meta" else self._examples(fields)
-        for number, field in enumerate(chosen):
-            value = fields[field]
-            place = f"field {field.decode()}" if name == "meta" else f"field {number}"
+        for number, field in enumerate([*chosen, *(each for each in fields if each not in chosen)]):
+            value, parts = fields[field], number < len(chosen)
+            word = number if parts else "other" if value not in (b"", b"-") else "empty"
+            place = f"field {field.decode()}" if name == "meta" else f"field {word}"
             others = [each for each in fields if fields[each] != value]
             edits: dict[str, Edit] = {
                 "removed": partial(client.hdel, key, field),
@@ -224,7 +223,7 @@ class Table:
                 edits["moved"] = partial(client.hset, key, mapping={field: fields[others[0]], others[0]: value})
             if way in edits:
                 yield place, edits[way]
-            for part, now in record_of(name, value, way):
+            for part, now in record_of(name, value, way) if parts else ():
                 yield f"{place} {part}", partial(client.hset, key, field, now)
 
     def _rename_field(self, key: str, field: bytes, value: bytes) -> None:
@@ -258,6 +257,7 @@ class Table:
         client, members = self.client, self.client.zrange(key, 0, -1, withscores=True)
         (first, score), (last, other) = members[0], members[-1]
         bucket = b"00" + first[2:] if first[:2] != b"00" else b"01" + first[2:]
+        equal = score == other
         yield from {
             "removed": [("member", lambda: client.zrem(key, first))],
             "changed": [
@@ -268,9 +268,9 @@ class Table:
             ],
             "duplicated": [
                 ("member", lambda: client.zadd(key, {bucket: score})),
-                ("score", lambda: client.zadd(key, {first: other})),
+                *([] if equal else [("score", lambda: client.zadd(key, {first: other}))]),
             ],
-            "moved": [("score", lambda: client.zadd(key, {first: other, last: score}))],
+            "moved": [] if equal else [("score", lambda: client.zadd(key, {first: other, last: score}))],
         }[way]
 
     def _string(self, name: str, key: str, way: str) -> Iterator[tuple[str, Edit]]:
@@ -306,7 +306,7 @@ class Table:
             yield "entry", put(middle, fields, entries[middle][0].replace(b"-0", b"-1"))
         elif way == "moved":
             yield "entry", put(middle, entries[middle + 1][1])
-        yield from self._basis(entries, put, way)
+        yield from self._beside(entries, put, way)
         for field in (b"at", b"by"):
             if way == "removed":
                 yield field.decode(), put(middle, {name: text for name, text in fields.items() if name != field})
@@ -318,12 +318,14 @@ class Table:
                 yield f"{fact} {place}", put(at, {**entries[at][1], b"facts": text.replace(line, now, 1).encode()})
 
     @staticmethod
-    def _basis(entries: Any, put: Callable[..., Edit], way: str) -> Iterator[tuple[str, Edit]]:
-        at = next((at for at, (_, fields) in enumerate(entries) if b"basis" in fields), None)
-        if at is not None and way == "removed":
-            yield "basis", put(at, {name: text for name, text in entries[at][1].items() if name != b"basis"})
-        elif at is not None and way == "changed":
-            yield "basis", put(at, {**entries[at][1], b"basis": entries[at][1][b"basis"] + b"x"})
+    def _beside(entries: Any, put: Callable[..., Edit], way: str) -> Iterator[tuple[str, Edit]]:
+        for field in (b"basis", b"settings"):
+            at = next((at for at, (_, fields) in enumerate(entries) if fields.get(field)), None)
+            if at is not None and way == "removed":
+                rest = {name: text for name, text in entries[at][1].items() if name != field}
+                yield field.decode(), put(at, rest)
+            elif at is not None and way == "changed":
+                yield field.decode(), put(at, {**entries[at][1], field: entries[at][1][field] + b"x"})
 
     @staticmethod
     def _facts(entries: Any) -> dict[str, tuple[int, str]]:
