@@ -133,7 +133,7 @@ class Books:
                 asserted.add(fact.words[1])
             if fact.words[0] == "evicted":
                 reason, _, claimer = fact.words[-1].partition(":")
-                assert reason in ("precedence", "over", "fair-share", "down")
+                assert reason in ("precedence", "over", "fair-share", "down", "tree")
                 assert reason != "fair-share" or not claimer or claimer in asserted
                 if reason == "precedence":
                     mine, victim = self.cell.job(claimer), self.cell.job(fact.words[3])

@@ -383,6 +383,20 @@ class CopiedTwins(Twins):
 
     disturbances = ("speculate",) * 8 + ("pools",) * 4 + ("health", "hold", "loss", "tend", "update", "machine")
 
+    @rule(name=st.sampled_from(MEMBERS), data=st.data())
+    def place_copies(self, name: str, data: st.DataObject) -> None:
+        """A copy is requested, where there is an original, and placed, also beside its original."""
+        self.speculate(data)
+        waiting = [
+            (job.id, number)
+            for job in self.twin.ledger.J.values()
+            for number, group in enumerate(job.groups)
+            if group.copies and group.unplaced
+        ]
+        for job_id, number in waiting[:2]:
+            claim = self.claim(data, name, number, 1, evicting=not data.draw(st.integers(0, 3)))
+            self.commit(name, [Transaction(job_id, (claim,))], data)
+
 
 # The same histories every time, also in the long form: it has a seed for each part.
 SHORT = settings(
