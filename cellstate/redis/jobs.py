@@ -16,6 +16,7 @@ from omega.cellstate.model import (
     JobSpec,
     JobState,
     TaskGroup,
+    aims,
     runs_commands,
 )
 from omega.cellstate.override import override
@@ -125,7 +126,10 @@ class RedisJobs(RedisPages):
         texts = [job_records.new_group(group) for group in groups]
         commands = int(runs_commands(spec))
         whose = str(lane_of("", 0, spec)).rpartition(" ")[2]
-        more = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "spec": records.pack(dict(spec))}
+        current = aims(spec)
+        named = "-" if current is None else f",{','.join(map(str, current))},"
+        more: dict[str, object] = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "current": named}
+        more["spec"] = records.pack(dict(spec))
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 
     @override

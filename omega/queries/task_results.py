@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
 
 STATES = (
-    "pending", "running", "stopping", "finished", "failed", "stopped", "evicted", "lost", "retried", "removed", "unknown",
+    "pending", "running", "stopping", "finished", "failed", "stopped", "evicted", "lost", "retried", "removed",
+    "unknown",
 )  # fmt: skip
 """States of tasks. Stopping ones were stopped, and their processes have not ended. Evicted, lost and retried ones are
 pending again, delayed, or not placed again. Removed ones were surplus workers that ended otherwise than by finishing:

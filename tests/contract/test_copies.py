@@ -7,6 +7,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
+from omega.cellstate.pages import own_groups
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -18,7 +19,7 @@ from omega.queries.event_list import listed_json
 from omega.queries.event_text import sentences
 from omega.queries.events import UNREADABLE, events as read_events
 from omega.queries.explanations import Explained, explain_job
-from omega.queries.job_state import counts as counts_of_job, group_names, own_groups, state
+from omega.queries.job_state import counts as counts_of_job, group_names, state
 from omega.queries.names import Names
 from omega.queries.task_results import job_tasks
 from tests.contract.conftest import AnyCell, Member, job, requeue_lost
