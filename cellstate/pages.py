@@ -33,6 +33,8 @@ class JobHead(NamedTuple):
     wanted: Resources
     copies: tuple[int, int] = (0, 0)
     """Copies of its tasks, all and the placed ones; its counts have none of them."""
+    delayed: int = 0
+    """Its unplaced tasks that may not be placed yet, after a loss."""
 
 
 Keep: TypeAlias = Callable[[JobHead], bool]
@@ -83,7 +85,10 @@ def head_of(job: Job) -> JobHead:
     copies = [(group.total, group.placed) for group in job.groups if group.copies]
     total, placed = map(sum, zip((0, 0), *copies, strict=True))
     wanted = tuple(map(sum, needs))
-    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted, (total, placed))
+    return JobHead(
+        job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted, (total, placed),
+        sum(group.delayed for group in groups),
+    )  # fmt: skip
 
 
 def full_page(newest_first: Sequence[Job]) -> JobPage:

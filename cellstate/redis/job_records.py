@@ -381,7 +381,7 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
     """Read a job in short from its record."""
     job = decode(record, dimensions)
     total = unplaced = placed = finished = failed = stopped = 0
-    wanted, copies, placed_copies = [0] * dimensions, 0, 0
+    wanted, copies, placed_copies, delayed = [0] * dimensions, 0, 0, 0
     for group in job["groups"]:
         if group["optional"] == COPIES:
             copies, placed_copies = copies + group["total"], placed_copies + group["placed"]
@@ -392,7 +392,7 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
         waiting = group["unplaced"] + group["delayed"]
         total, unplaced, placed = total + group["total"], unplaced + waiting, placed + group["placed"]
         finished, failed = finished + group["finished"], failed + group["failed"]
-        stopped += group["stopped"]
+        stopped, delayed = stopped + group["stopped"], delayed + group["delayed"]
         if waiting:
             for d, need in enumerate(group["need"]):
                 wanted[d] += waiting * need
@@ -408,4 +408,5 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
         counts,
         tuple(wanted),
         (copies, placed_copies),
+        delayed,
     )

@@ -1,5 +1,7 @@
 """Losses of tasks, as commands show them."""
 
+import re
+
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
@@ -26,6 +28,8 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     assert (told["reason"], told["state"]) == ("LOST", "pending")
     (loss,) = told["losses"]
     assert 0 < loss.pop("delay_ms") <= 1_000
+    assert omega.json("cell", "status")["demand"] == {"tasks": 0, "delayed": 1, "cpu": 0, "memory": 0}
+    assert re.search("wanted +1 task later, delayed after a loss", omega.text("cell", "status"))
     named = {"group": 0, "name": "0", "tasks": "0", "task_name": "0[0]", "indices": "0"}
     assert loss == named | {"lost": 1, "failures": 0, "budget": 1}
     assert "tasks 0 of group 0: lost 1 time of at most 1, delayed for" in omega.text("job", "why", "a")

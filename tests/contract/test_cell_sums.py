@@ -9,8 +9,10 @@ from omega.cellstate.resources import Dimensions
 from omega.cellstate.sums import CellSums, Shape
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
+from omega.queries.cells import describe
 from omega.queries.job_state import job_counts, state
 from omega.queries.jobs import keep
+from omega.queries.recent import Recently
 from tests.contract.conftest import AnyCell, Make, Member, job
 
 
@@ -20,6 +22,7 @@ def counted(cell: AnyCell) -> CellSums:
     assert verify(cell).violations == ()
     for name in ("placed", "unplaced"):
         assert getattr(sums.tasks, name) == sum(getattr(head.counts, name) for head in heads)
+    assert sums.delayed == sum(head.delayed for head in heads)
     machines = cell.machines()
     assert sum(sums.shapes.values()) == len(machines)
     assert sums.over == sum(machine.over for machine in machines)
@@ -109,6 +112,19 @@ def test_failures_of_the_present_version_are_those_of_its_job(cell: AnyCell, mem
     member.transact(Transaction("a", (Claim(0, 1, 1),)))
     cell.end([TaskEnd(0, cell.jobs_by_id(["a"])["a"].groups[1].runs[0][0], EndKind.FAILED, "*", "exit 3")], 5, "e0")
     assert jobs(counted(cell)) == {"failed": 1, "stopped": 1}
+
+
+def test_what_the_cell_wants_is_without_delayed_tasks_in_number_and_amounts(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", need=(1, 2), count=3)], 0, "ada")
+    member.place("a", (0, 2))
+    (run,) = (run for run, _, _ in cell.jobs_by_id(["a"])["a"].groups[0].runs)
+    cell.end([TaskEnd(0, run, EndKind.LOST, "1", "agent")], cell.store_ms(), "e0")
+    sums = counted(cell)
+    assert (sums.tasks.unplaced, sums.delayed, sums.wanted) == (2, 1, (1, 2))
+    demand = describe(cell, {}, Recently())["demand"]
+    assert demand == {"tasks": 1, "delayed": 1, **dict(zip(cell.dimensions.names, (1, 2), strict=True))}
+    cell.stop("a", 1, "ada")
+    assert (counted(cell).delayed, cell.sums().wanted) == (0, (0, 0))
 
 
 def test_jobs_that_are_no_longer_kept_stay_in_the_sums(make: Make) -> None:

@@ -73,7 +73,7 @@ local function group_of(layout, text, at)
     g.losses = g.losses ~= '' and g.losses
   end
   g.wanted, g.held = g[UNPLACED], g[PLACED]
-  g.was = { g[TOTAL], g[FINISHED], g[FAILED], g[STOPPED], g[PLACED], g[UNPLACED] + g[DELAYED], g[OPTIONAL] }
+  g.was = { g[TOTAL], g[FINISHED], g[FAILED], g[STOPPED], g[PLACED], g[UNPLACED] + g[DELAYED], g[OPTIONAL], g[DELAYED] }
   return g
 end
 

@@ -1,5 +1,5 @@
 -- Sums of the cell that no lane has, in meta (cellstate/sums.py): tasks of all jobs there ever were, in total and by how
--- they ended; copies of tasks, the live and the placed ones (copies.lua); jobs by state, those that ended also when they are no longer kept. Of jobs with placed tasks jobs_halted are
+-- they ended, and the delayed ones; copies of tasks, the live and the placed ones (copies.lua); jobs by state, those that ended also when they are no longer kept. Of jobs with placed tasks jobs_halted are
 -- held, and jobs_stopping are stopped or abandoned: neither count as running.
 
 lanes.totals = { changed = {} }
@@ -47,6 +47,7 @@ do
         add('copies_placed', g[PLACED] - was[5])
       else
         add('tasks_total', total - had)
+        add('tasks_delayed', g[DELAYED] - was[8])
         waited, waits = waited + was[6], waits + g[UNPLACED] + g[DELAYED]
       end
       add('tasks_finished', finished - had_finished)
