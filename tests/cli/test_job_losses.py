@@ -46,6 +46,18 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     assert "1 task of a (a) failed, not placed again: lost" in told
 
 
+def test_a_task_that_failed_after_its_restarts_is_not_called_lost(omega: Omega, cell: RedisCell) -> None:
+    """A service whose health check fails, or whose command exits: it is placed again after a delay."""
+    join(cell, 1, (2000, 1024))
+    cell.submit([JobSpec("a", "a", "service", (TaskGroup((500, 0), 1),))], 1, "ada")
+    place(cell, 1)
+    cell.end([TaskEnd(0, 1, EndKind.RETRIED, "*", "unhealthy")], 2, "e0")
+    for told in (omega.json("job", "why", "a"), omega.json("job", "list")["jobs"][0]):
+        assert (told["reason"], told["state"]) == ("BACKOFF", "pending")
+    assert "lost" not in omega.text("job", "why", "a").lower()
+    assert "used up the restarts of a machine 1 time, delayed for" in omega.text("job", "why", "a")
+
+
 def test_equal_losses_are_one_entry(omega: Omega, cell: RedisCell) -> None:
     """Three tasks are lost in one call each."""
     join(cell, 1, (2000, 1024))
