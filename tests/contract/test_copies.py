@@ -308,7 +308,7 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
     job = kept(copied)
     assert (counts_of_job(own_groups(job))["total"], state(job)) == (2, "running")
     assert group_names(job) == ["0", "0 (copies)"]
-    assert [each["task_name"] for each in job_tasks(copied, job).as_json({})] == ["0[0-1]", "0 (copies)[1]"]
+    assert [each["task_name"] for each in job_tasks(copied, job).as_json({}, None, 0)] == ["0[0-1]", "0 (copies)[1]"]
     assert [(row.group, row.tasks, row.state) for row in job_tasks(copied, job).rows] == [
         (0, "0-1", "running"),
         (1, "1", "running"),
