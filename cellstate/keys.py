@@ -69,8 +69,8 @@ CONVERTERS = dict.fromkeys((2, 4, 5), "633b9d4")
 
 COUNTERS = frozenset(
     {"schema", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations", "lanes", "limits",
-     "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped", "jobs_held", "jobs_halted",
-     "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped", "jobs_abandoned", "copies",
+     "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped", "tasks_delayed", "jobs_held",
+     "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped", "jobs_abandoned", "copies",
      "copies_placed"}
 )  # fmt: skip
 """The fields of ``meta`` that the scripts maintain; a new cell begins with its own."""

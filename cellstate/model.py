@@ -256,6 +256,12 @@ def runs_commands(spec: Mapping[str, Any]) -> bool:
     return not spec.get("simulate") and any(isinstance(group, Mapping) and group.get("command") for group in groups)
 
 
+def aims(spec: Mapping[str, Any]) -> list[int] | None:
+    """Return the groups that an updated job's spec aims at; the others are replaced. None: there was no update."""
+    targets = spec.get("targets")
+    return None if targets is None else [row[0] for row in targets]
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Tasks of one group placed together on one machine: ``tasks`` are ranges such as ``0-9,12``."""
@@ -291,6 +297,8 @@ class GroupStatus:
     """Whether a task that is evicted, lost or failed is dropped from the total."""
     copies: bool = False
     """Whether it has the copies of tasks of the group before it (semantics 41); it is optional too."""
+    replaced: bool = False
+    """Whether an update replaced it: its failed tasks were run again, so they are not those of its job."""
     indices: int = 0
     """Number of indices given out: an added task gets the next one, none is given out twice."""
     budget: int = BUDGET

@@ -1,16 +1,16 @@
 """Jobs in short, and pages of them: what lists and sums of many jobs need, without reading each in full."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeAlias
 
-from omega.cellstate.model import Job, JobState
+from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Tasks of all groups of a job."""
+    """Tasks of a job by state: its own ones (`own_groups`)."""
 
     total: int
     unplaced: int
@@ -33,6 +33,8 @@ class JobHead(NamedTuple):
     wanted: Resources
     copies: tuple[int, int] = (0, 0)
     """Copies of its tasks, all and the placed ones; its counts have none of them."""
+    delayed: int = 0
+    """Its unplaced tasks that may not be placed yet, after a loss."""
 
 
 Keep: TypeAlias = Callable[[JobHead], bool]
@@ -53,15 +55,40 @@ class JobPage(NamedTuple):
     left: int | None
 
 
+def own_groups(job: Job) -> list[GroupStatus]:
+    """Return the groups of a job without copies of tasks, and without failures of versions that an update replaced.
+
+    Failed tasks of a replaced version were run again by its successor, so they are not the job's own result. Of a
+    service neither are finished ones. All that shows or counts tasks of a job counts these (lua/parts/totals.lua).
+    """
+    if len(job.groups) == 1:
+        return job.groups
+    return [_without_failures(group, job.kind) if group.replaced else group for group in job.groups if not group.copies]
+
+
+def _without_failures(group: GroupStatus, kind: str) -> GroupStatus:
+    total, finished = without_failures(kind, group.total, group.finished, group.failed)
+    return replace(group, failed=0, finished=finished, total=total)
+
+
+def without_failures(kind: str, total: int, finished: int, failed: int) -> tuple[int, int]:
+    """Return the tasks, and the finished ones, that a replaced version counts; of a service none that ended."""
+    left = 0 if kind == "service" else finished
+    return total - failed - finished + left, left
+
+
 def head_of(job: Job) -> JobHead:
     """Return a job in short."""
-    groups = [group for group in job.groups if not group.copies]
+    groups = own_groups(job)
     counts = Counts(**{each.name: sum(getattr(group, each.name) for group in groups) for each in fields(Counts)})
     needs = zip(*([amount * group.unplaced for amount in group.need] for group in groups), strict=True)
     copies = [(group.total, group.placed) for group in job.groups if group.copies]
     total, placed = map(sum, zip((0, 0), *copies, strict=True))
     wanted = tuple(map(sum, needs))
-    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted, (total, placed))
+    return JobHead(
+        job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted, (total, placed),
+        sum(group.delayed for group in groups),
+    )  # fmt: skip
 
 
 def full_page(newest_first: Sequence[Job]) -> JobPage:

@@ -78,7 +78,7 @@ GROUP = (
     Field(
         "optional",
         "1",
-        "1: a task that is evicted, lost or failed leaves the total; 2: COPIES",
+        "1: a task that is evicted, lost or failed leaves the total; 2: COPIES; 4 more: REPLACED",
         seen=Seen.DECLARED,
     ),
     Field("waiting", "T", "the unplaced tasks, as ranges", seen=Seen.OWN),
@@ -151,6 +151,8 @@ GROUP_SPEC = (
 
 COPIES = 2
 """In `optional`: the group has the copies of tasks of the group before it (lua/parts/copies.lua)."""
+REPLACED = 4
+"""Added to `optional`: an update replaced the group, so its failures are not its job's (cellstate/pages.py)."""
 NEVER = 65_535
 """A budget of losses: none is survived, and no eviction either."""
 

@@ -17,9 +17,11 @@ from omega.cellstate.resources import Resources
 JOB_TOTALS = ("jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped",
               "jobs_abandoned")  # a table # fmt: skip
 TASK_TOTALS = ("tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped")
+DELAYED = "tasks_delayed"
+"""The pending tasks that may not be placed yet, after a loss."""
 COPIES, PLACED_COPIES = "copies", "copies_placed"
 """The copies of tasks, those that wait included, and the placed ones (lua/parts/copies.lua)."""
-TOTALS = frozenset((*JOB_TOTALS, *TASK_TOTALS, COPIES, PLACED_COPIES))
+TOTALS = frozenset((*JOB_TOTALS, *TASK_TOTALS, DELAYED, COPIES, PLACED_COPIES))
 """The fields of ``meta`` that are sums."""
 OVER = "over"
 """The field of ``shapes`` with the machines that held more than they had when their state or capacity changed."""
@@ -67,6 +69,8 @@ class CellSums:
     jobs: Mapping[str, int]
     stored: int
     tasks: Counts
+    delayed: int
+    """Pending tasks that may not be placed yet, after a loss: `wanted` has nothing of them."""
     wanted: Resources
     held: Resources
     pending: Mapping[str, int]
@@ -106,6 +110,7 @@ def totals_of(heads: Iterable[JobHead]) -> dict[str, int]:
     for head in heads:
         for name in ("total", "finished", "failed", "stopped"):
             totals[f"tasks_{name}"] += getattr(head.counts, name)
+        totals[DELAYED] += head.delayed
         totals[COPIES] += head.copies[0]
         totals[PLACED_COPIES] += head.copies[1]
         field = field_of(head)

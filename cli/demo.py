@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobState
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.options import listen_option, web_option
@@ -112,7 +113,24 @@ def _watch(bars: "Bars", replay: "WorkloadReplay") -> float:
     return spent
 
 
-def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> int:
+def stop_jobs(cell: "Cell", at_ms: int, by: str) -> int:
+    """Stop the jobs that are left and return their number: the machines are gone, so they would wait without end."""
+    left = [head.id for head in cell.job_heads() if head.state in (JobState.ACTIVE, JobState.HELD)]
+    for job_id in left:
+        cell.stop(job_id, at_ms, by)
+    return len(left)
+
+
+def _ended(app: App, cell: "Cell") -> str:
+    """Stop what is left after the processes of the demonstration ended, and return what became of the cell."""
+    with render.busy("stopping the jobs that are left", quiet=app.as_json):
+        stopped = stop_jobs(cell, app.now_ms(), app.by)
+    left = f"the {units.count(stopped, 'job')} that ran or waited there" if stopped else "no job"
+    return f"the demonstration ended: its machines are offline, and it stopped {left}"
+
+
+def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float, *, ended: bool) -> int:
+    """Print the result; with `ended` stop the jobs that are left afterwards."""
     from omega.cellstate.audit import verify
 
     figures, pending = cell.figures(), sum(cell.queue_depths().values())
@@ -128,6 +146,7 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> i
             "workload": replay.workload.about.strip().splitlines(),
             "schedulers": figures,
             "verify": report.as_json(),
+            "stopped_jobs": stop_jobs(cell, app.now_ms(), app.by) if ended else 0,
         }
         render.document(document)
         return 0 if report.ok else 1
@@ -164,6 +183,8 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> i
 
         if advice := allocator_advice(embedded.status().allocator, restart=True):
             render.note(advice)
+    if ended:
+        render.line(_ended(app, cell))
     further = ("job list", "machine list", "events", "top")
     render.line("next: " + " · ".join(f"omega --cell {cell.name} {name}" for name in further))
     return 0 if report.ok else 1
@@ -220,7 +241,8 @@ def command(
 ) -> None:
     """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result.
 
-    With --web the cell continues after the report, with its console, until Ctrl-C (at a terminal).
+    With --web the cell continues after the report, with its console, until Ctrl-C (at a terminal). At the end the
+    simulated machines go offline, and the jobs that still run or wait are stopped; their records stay.
     """
     from omega.embedded.places import state_directory
     from omega.live.processes.supervisor import ProcessSupervisor
@@ -244,9 +266,11 @@ def command(
         stays = bool(console) and not app.as_json and sys.stdin.isatty() and sys.stdout.isatty()
         if stays:
             _await_figures(cell, replay.tasks)
-            code = _report(app, cell, replay, spent)
+            code = _report(app, cell, replay, spent, ended=False)
             _keep(group, console)
-    if not stays:
-        code = _report(app, cell, replay, spent)
+    if stays:
+        render.line(_ended(app, cell))
+    else:
+        code = _report(app, cell, replay, spent, ended=True)
     if code:
         click.get_current_context().exit(code)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import NotOwner, Overtaken, Refused
 from omega.cellstate.model import JobState
-from omega.queries.job_state import ended, gone, group_names, own_groups, state
+from omega.cellstate.pages import own_groups
+from omega.queries.job_state import ended, gone, group_names, state
 from omega.users import user_of
 
 if TYPE_CHECKING:

@@ -211,6 +211,24 @@ def _retried(group: GroupStatus) -> int:
     return sum(ranges.count(loss.tasks) for loss in group.losses if loss.retried.failures)
 
 
+def _stuck(job: Job, started: int, healthy: int, late_ms: int) -> str:
+    """Return what an update waits for that made no progress for `late_ms`: ``3 run, and are not ready``.
+
+    Of its new tasks so many `started`, and so many of these are `healthy`.
+    """
+    new, policy = [job.groups[target.group] for target in targets(job) if target.new], Policy.of(job.spec)
+    waiting, placed, total = (sum(getattr(group, name) for group in new) for name in ("unplaced", "placed", "total"))
+    unproven = "are not ready" if policy.command else f"did not stay up for {policy.healthy_after_ms / 1000:g} s"
+    counts = {
+        "found no machine": waiting,
+        "have a machine, and wait there for stopped tasks to end": placed - started,
+        f"run, and {unproven}": started - healthy,
+    }
+    what = "; ".join(f"{number} {each}" for each, number in counts.items() if number > 0)
+    what = what or "all are up, and the old ones do not end"
+    return f"no progress for {late_ms / 1000:.0f} s: of its {total} new tasks {what}"
+
+
 def _finished(job: Job, target: Target) -> int:
     """Return the finished tasks of a target, old and new, that do not run again."""
     groups = (target.group, *target.older)
@@ -317,7 +335,9 @@ class Rollouts:
         healthy = {number: self._tasks(cell, runs, up) for number, runs in watched.items()}
         wanted = move(job, healthy)
         if not wanted.done and not wanted.stalled:
-            wanted = wanted._replace(stalled=self._stuck(job, healthy, now_ms))
+            late = self._late(job, healthy, now_ms)
+            started = sum(self._tasks(cell, runs, {(each, -1) for each in going}) for runs in watched.values() if late)
+            wanted = wanted._replace(stalled=_stuck(job, started, sum(healthy.values()), late) if late else "")
         try:
             if wanted.done or wanted.stalled:
                 cell.settle(job.id, _with_reasons(cell, job, wanted.stalled), now_ms, self.by)
@@ -342,8 +362,8 @@ class Rollouts:
         if job is not None and job.state <= JobState.HELD:
             cell.settle(job_id, f"the store refuses its next step: {why}", now_ms, self.by)
 
-    def _stuck(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> str:
-        """Return why an update made no progress for too long; "" while there is time. A held job has time.
+    def _late(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> int:
+        """Return for how long (ms) an update made no progress, 0 while there is time. A held job has time.
 
         New totals alone are no progress, nor is a task that becomes healthy a second time: each update ends.
         """
@@ -351,14 +371,8 @@ class Rollouts:
         modified, farthest, since = self._progress.get(job.id, (-1, 0, 0))
         if modified != job.modified or far > farthest or job.state is JobState.HELD:
             self._progress[job.id] = job.modified, far, now_ms
-            return ""
-        if now_ms - since <= policy.progress_deadline_ms + policy.proven_ms:
-            return ""
-        new = [job.groups[target.group] for target in targets(job) if target.new]
-        waiting, total = sum(group.unplaced for group in new), sum(group.total for group in new)
-        up = "were not ready" if policy.command else "did not stay up"
-        what = f"{waiting} found no machine" if waiting else f"some did not start, or {up}"
-        return f"no progress for {(now_ms - since) / 1000:.0f} s: of its {total} new tasks {what}"
+            return 0
+        return now_ms - since if now_ms - since > policy.progress_deadline_ms + policy.proven_ms else 0
 
     def _tasks(self, cell: "SchedulerStore", runs: Sequence[tuple[int, int]], up: set[tuple[int, int]]) -> int:
         """Return how many tasks of some runs, by machine and placement, are placed and among those that are up."""

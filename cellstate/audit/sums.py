@@ -9,7 +9,7 @@ from omega.cellstate.audit.rules import Violation
 from omega.cellstate.inspection import Inspection
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.pages import head_of
-from omega.cellstate.sums import TOTALS, Shape, totals_of
+from omega.cellstate.sums import DELAYED, TOTALS, Shape, totals_of
 
 
 def sums_follow_from_records(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
@@ -59,7 +59,7 @@ def _totals(inspection: Inspection, cell_state: CellState) -> Iterator[Violation
     jobs = sum(left[f"jobs_{word}"] for word in ("finished", "failed", "stopped", "abandoned"))
     tasks = left["tasks_total"] - sum(left[f"tasks_{word}"] for word in ("finished", "failed", "stopped"))
     gone = now["jobs"] - len(cell_state.jobs)
-    exact = ("jobs_held", "jobs_halted", "jobs_stopping", *(() if gone else sorted(TOTALS)))
+    exact = ("jobs_held", "jobs_halted", "jobs_stopping", DELAYED, *(() if gone else sorted(TOTALS)))
     for name in sorted(TOTALS):
         if left[name] < 0 or (name in exact and left[name]):
             yield Violation(6, f"is {now[name]}, and the jobs that are kept have {least[name]}", f"meta {name}")

@@ -156,7 +156,8 @@ class CellReader:
         """Return the keys that are read whole, with their types."""
         stored = self.client.scan_iter(match=self.prefix.replace("[", "\\[") + "*", count=500)
         names = sorted({key.decode().removeprefix(self.prefix) for key in stored})
-        return {name: self.client.type(self.prefix + name).decode() for name in names if _first(name) not in LEFT}
+        kinds = {name: self.client.type(self.prefix + name).decode() for name in names if _first(name) not in LEFT}
+        return {name: kind for name, kind in kinds.items() if kind != "none"}  # a queue that was emptied meanwhile
 
     def _catch_up(self, backup: Backup, since: int) -> bool:
         """Bring the backup to one version; return False when facts about changed records are missing."""

@@ -3,11 +3,12 @@
 -- tasks permanently, so old groups stay in the record.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters updates copied | pending:* wake:*
--- ARGV   dims tag at by job check most commands whose spec settings | groups
+-- ARGV   dims tag at by job check most commands whose current spec settings | groups
 -- settings: for the log, terms of the groups (cellstate/logged_settings.py).
 -- spec: what only schedulers and executors read, of all groups. A group is the record of one without tasks
 -- (cellstate/schema.py); most: groups a job may have; commands: 1 when tasks of the job then run commands, else 0; whose:
--- pool, user and class of expected duration by this spec, which must be those of the job's lane. check: the modify index
+-- pool, user and class of expected duration by this spec, which must be those of the job's lane; current: ",N,N," the
+-- groups that the update aims at, the others are replaced, "-" when the spec does not say. check: the modify index
 -- the caller read, "-" for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
 --        {"lane", record}, or {"keys", name…}
@@ -36,6 +37,9 @@ for i = fixed_args + 1, #ARGV do
   if g[OPTIONAL] == COPIES then redis.call('HSET', copied_key, job, j.kind) end
 end
 redis.call('HSET', updates_key, job, 'rolling')
+for i, g in ipairs(current ~= '-' and j.groups or {}) do
+  if g[OPTIONAL] < COPIES and not find(current, format(',%d,', i - 1), 1, true) then g[OPTIONAL] = g[OPTIONAL] + REPLACED end
+end
 j.commands = commands == '1'
 modify(j)
 fact('update ' .. job)

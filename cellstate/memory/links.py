@@ -31,9 +31,9 @@ def set_free(ledger: Ledger, j: JobRow) -> None:
 
 
 def finished(j: JobRow) -> bool:
-    """Return whether an ended job finished: all its tasks did, and it was not stopped."""
+    """Return whether an ended job finished: all tasks of its present version did, and it was not stopped."""
     stopped = j.state in (JobState.STOPPED, JobState.ABANDONED)
-    return not stopped and all(g.finished == g.total for g in j.groups)
+    return not stopped and all(g.finished + g.failed * g.replaced == g.total for g in j.groups)
 
 
 def stop_unplaced(ledger: Ledger, j: JobRow) -> int:

@@ -75,7 +75,7 @@ def _group(g: GroupRow, runs: Mapping[int, int]) -> GroupStatus:
         need=g.amounts, duration_ms=g.duration, total=g.total, unplaced=g.unplaced + g.delayed, placed=g.placed,
         finished=g.finished, failed=g.failed, stopped=g.stopped, waiting=spell(g.waiting),
         runs=_runs(g, runs),
-        optional=g.optional, copies=g.copies, indices=g.indices,
+        optional=g.optional, copies=g.copies, replaced=g.replaced, indices=g.indices,
         budget=BUDGET if g.once else g.budget, once=g.once,
         losses=tuple(
             TaskLoss(spell(loss.tasks), loss.count, loss.due, loss.placement, Retried(loss.failures, loss.machine))

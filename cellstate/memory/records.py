@@ -94,15 +94,15 @@ class GroupRow:
     """
 
     __slots__ = ("amounts", "budget", "copies", "delayed", "duration", "failed", "finished", "held", "indices", "job",
-                 "leaving", "losses", "many", "need", "number", "once", "optional", "placed", "runs", "stopped",
-                 "total", "unplaced", "waiting", "wanted")  # fmt: skip
+                 "leaving", "losses", "many", "need", "number", "once", "optional", "placed", "replaced", "runs",
+                 "stopped", "total", "unplaced", "waiting", "wanted")  # fmt: skip
 
     def __init__(self, job: "JobRow", number: int, group: TaskGroup, total: int) -> None:
         """Create with all tasks unplaced."""
         self.job, self.number, self.amounts = job, number, tuple(group.need)
         self.need, self.many = _measured(self.amounts)
         self.duration, self.optional, self.copies = group.duration_ms, group.optional or group.copies, group.copies
-        self.budget, self.once = group.budget, group.once
+        self.budget, self.once, self.replaced = group.budget, group.once, False
         self.total = self.unplaced = self.indices = total
         self.losses: list[LossRow] = []
         self.delayed = self.placed = self.finished = self.failed = self.stopped = self.leaving = 0

@@ -8,7 +8,7 @@ from omega.cellstate.memory.port_values import job_of, machine_of
 from omega.cellstate.model import MachineState
 from omega.cellstate.pages import head_of
 from omega.cellstate.resources import Resources
-from omega.cellstate.sums import CellSums, LaneSum, Shape, job_states, task_counts, totals_of
+from omega.cellstate.sums import DELAYED, CellSums, LaneSum, Shape, job_states, task_counts, totals_of
 
 
 def sums(ledger: Ledger) -> CellSums:
@@ -35,6 +35,7 @@ def sums(ledger: Ledger) -> CellSums:
         jobs=job_states(totals, together),
         stored=len(heads),
         tasks=task_counts(totals, together.placed),
+        delayed=totals[DELAYED],
         wanted=together.wanted,
         held=together.held,
         pending=dict(sorted(pending.items())),

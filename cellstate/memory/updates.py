@@ -11,7 +11,7 @@ from omega.cellstate.memory.links import modify
 from omega.cellstate.memory.port_values import job_of
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.records import GroupRow
-from omega.cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author, runs_commands
+from omega.cellstate.model import MOST_GROUPS, Job, TaskGroup, aims, check_author, runs_commands
 from omega.cellstate.plain_text import check_texts
 
 
@@ -36,6 +36,9 @@ def update(
         ledger.open()
         j.spec, j.commands = spec, runs_commands(spec)
         j.groups += [GroupRow(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
+        current = aims(spec)
+        for g in j.groups:
+            g.replaced |= current is not None and g.number not in current and not g.copies
         if any(group.copies for group in groups):
             ledger.copied[job_id] = j.kind.name
         ledger.rolling[job_id] = "rolling"

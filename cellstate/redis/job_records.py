@@ -21,10 +21,10 @@ from omega.cellstate.model import (
     ordered,
     runs_commands,
 )
-from omega.cellstate.pages import Counts, JobHead
+from omega.cellstate.pages import Counts, JobHead, without_failures
 from omega.cellstate.ranges import EMPTY
 from omega.cellstate.redis.records import pack, unpack
-from omega.cellstate.schema import AMOUNTS, CHANGING, COPIES, FIXED, GROUP, NEVER, Field
+from omega.cellstate.schema import AMOUNTS, CHANGING, COPIES, FIXED, GROUP, NEVER, REPLACED, Field
 from omega.cellstate.task_losses import Retried, TaskLoss
 
 Fields = dict[str, Any]
@@ -212,7 +212,8 @@ def chunk_fields(job_id: str, record: bytes, dimensions: int) -> Iterator[tuple[
 
 def _group(group: Fields, apart: str | None) -> GroupStatus:
     budget = group["budget"]
-    if group["optional"] > COPIES:
+    replaced, optional = divmod(group["optional"], REPLACED)
+    if optional > COPIES or replaced > (optional < COPIES):
         raise ValueError(f"a group is optional as {group['optional']}")
     once = budget == NEVER
     rest = group["rest"]
@@ -221,7 +222,7 @@ def _group(group: Fields, apart: str | None) -> GroupStatus:
         unplaced=group["unplaced"] + group["delayed"], placed=group["placed"],
         finished=group["finished"], failed=group["failed"], stopped=group["stopped"], waiting=group["waiting"],
         runs=_all_runs(group["runs"], apart, group["indices"]), indices=group["indices"],
-        optional=group["optional"] > 0, copies=group["optional"] == COPIES,
+        optional=optional > 0, copies=optional == COPIES, replaced=replaced > 0,
         budget=BUDGET if once else budget, once=once, losses=_losses(rest) if rest else ()
     )  # fmt: skip
 
@@ -380,15 +381,18 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
     """Read a job in short from its record."""
     job = decode(record, dimensions)
     total = unplaced = placed = finished = failed = stopped = 0
-    wanted, copies, placed_copies = [0] * dimensions, 0, 0
+    wanted, copies, placed_copies, delayed = [0] * dimensions, 0, 0, 0
     for group in job["groups"]:
         if group["optional"] == COPIES:
             copies, placed_copies = copies + group["total"], placed_copies + group["placed"]
             continue
+        if group["optional"] >= REPLACED:
+            its = without_failures(job["kind"], group["total"], group["finished"], group["failed"])
+            group["total"], group["finished"], group["failed"] = *its, 0
         waiting = group["unplaced"] + group["delayed"]
         total, unplaced, placed = total + group["total"], unplaced + waiting, placed + group["placed"]
         finished, failed = finished + group["finished"], failed + group["failed"]
-        stopped += group["stopped"]
+        stopped, delayed = stopped + group["stopped"], delayed + group["delayed"]
         if waiting:
             for d, need in enumerate(group["need"]):
                 wanted[d] += waiting * need
@@ -404,4 +408,5 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
         counts,
         tuple(wanted),
         (copies, placed_copies),
+        delayed,
     )

@@ -17,6 +17,7 @@ from omega.cellstate.model import (
     JobSpec,
     JobState,
     TaskGroup,
+    aims,
     runs_commands,
 )
 from omega.cellstate.override import override
@@ -126,12 +127,10 @@ class RedisJobs(RedisPages):
         texts = [job_records.new_group(group) for group in groups]
         commands = int(runs_commands(spec))
         whose = str(lane_of("", 0, spec)).rpartition(" ")[2]
-        more: dict[str, object] = {
-            "most": MOST_GROUPS,
-            "commands": commands,
-            "whose": whose,
-            "spec": records.pack(dict(spec)),
-        }
+        current = aims(spec)
+        named = "-" if current is None else f",{','.join(map(str, current))},"
+        more: dict[str, object] = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "current": named}
+        more["spec"] = records.pack(dict(spec))
         more["settings"] = update_text(job_id, groups)
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 

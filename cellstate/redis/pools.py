@@ -21,7 +21,7 @@ from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import Script, script
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply
-from omega.cellstate.schema import COPIES
+from omega.cellstate.schema import COPIES, REPLACED
 from omega.cellstate.server import translate
 from omega.cellstate.transaction import Position
 
@@ -310,7 +310,7 @@ def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]
         return None
     least, gang, lane = job["gang_min"], job["gang"] > 0 and not job["gang_min"], lanes[job["lane"]]
     demand = JobDemand(job_id, lane, job["order"], gang, waits, tuple(groups), job["commands"], least=least)
-    optional = tuple(at for at, group in enumerate(job["groups"]) if group["optional"])
+    optional = tuple(at for at, group in enumerate(job["groups"]) if group["optional"] % REPLACED)
     return demand._replace(optional=optional) if optional else demand
 
 

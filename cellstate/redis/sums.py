@@ -8,7 +8,7 @@ from omega.cellstate.lanes import Lane
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.reads import RedisReads
-from omega.cellstate.sums import OVER, TOTALS, CellSums, LaneSum, Shape, job_states, task_counts
+from omega.cellstate.sums import DELAYED, OVER, TOTALS, CellSums, LaneSum, Shape, job_states, task_counts
 
 LaneNumbers = tuple[Lane, tuple[int, ...]]
 
@@ -38,6 +38,7 @@ class RedisSums(RedisReads):
             jobs=job_states(totals, together),
             stored=int(stored),
             tasks=task_counts(totals, together.placed),
+            delayed=totals[DELAYED],
             wanted=together.wanted,
             held=together.held,
             pending=pending,

@@ -94,17 +94,15 @@ def _cuts(cuts: "Cuts", number: int) -> str:
 
 
 def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the sum of the pending tasks' needs, and its share of the capacity."""
+    """Return the needs of the pending tasks that may be placed now, and their share of the capacity; the others."""
     amounts = [
         f"{name} {units.amount(name, wanted[name])} ({units.percent(wanted[name], each['capacity'])} of all)"
         for name, each in use.items()
         if wanted[name]
     ]
-    return (
-        ": ".join([units.count(wanted["tasks"], "task"), *filter(None, [", ".join(amounts)])])
-        if wanted["tasks"]
-        else ""
-    )
+    now = ": ".join([units.count(wanted["tasks"], "task"), *filter(None, [", ".join(amounts)])])
+    later = f"{units.count(wanted['delayed'], 'task')} later, delayed after a loss"
+    return " · ".join([now] * (wanted["tasks"] > 0) + [later] * (wanted["delayed"] > 0))
 
 
 def _limited(use: "KindUse") -> bool:

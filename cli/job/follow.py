@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
+from omega.cellstate.pages import own_groups
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.progress_text import ProgressText
@@ -15,7 +16,7 @@ from omega.live.waiting import OTHERWISE, exit_status, patiently, watch
 from omega.queries import units
 from omega.queries.event_list import JobTail
 from omega.queries.events import events, extent, since_time
-from omega.queries.job_state import counts, ended, job_counts, own_groups, state, tally
+from omega.queries.job_state import counts, ended, job_counts, state, tally
 from omega.queries.mapreduce import progress
 from omega.queries.room import Room
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omega.cellstate.pages import own_groups
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.mapreduce import progress
@@ -17,7 +18,7 @@ from omega.queries.event_text import sentences
 from omega.queries.events import Event
 from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past, unread_text
-from omega.queries.job_state import COUNTS, counts, generations, group_names, held_for, own_groups, state
+from omega.queries.job_state import COUNTS, counts, ended, generations, group_names, held_for, state
 from omega.queries.job_status import JobStatus, current_groups, losses, waits_for
 from omega.queries.job_texts import history_text, loss_lines, measured_text, update_text
 from omega.queries.mapreduce import PLAN
@@ -86,6 +87,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "modify index": job.modified,
             "version": f"{number} · see omega job history {job.name}" if (number := number_of(job)) > 1 else "",
             "tasks": f"{counts(own_groups(job))['total']:,} · {ways}",
+            "ready": "" if status.ready is None or ended(job) else f"{status.ready:,} of {sums['running']:,} that run",
             "fair share": _share(status),
             "history": history_text(past.as_json(), job.submitted_ms),
             "not read": past.unread and unread_text(job, past.unread),

@@ -22,26 +22,25 @@ from omega.queries.task_results import STATES, JobTasks, job_tasks
 @columns_option
 @click.pass_obj
 def command(app: App, job: str, state: str | None, limit: int, columns: Columns) -> None:
-    """List the tasks of JOB by index: state, exit status, machine, times. Equal neighbours share a row.
+    """List the tasks of JOB by index: state, exit status, machine, start, end, time. Equal neighbours share a row.
 
     The results are kept with the job, also after the log was trimmed.
     """
     cell = app.open()
     found = job_tasks(cell, find_job(cell, job)).of(state)
     if app.as_json or columns:
-        answered(app, found.document(cell, limit), "tasks", columns)
+        answered(app, found.document(cell, limit, app.now_ms()), "tasks", columns)
         return
-    show(found, found.machine_names(cell, limit), limit)
+    show(found, found.machine_names(cell, limit), limit, app.now_ms())
     if found.unread is not None:
         render.note(unread_text(found.job, found.unread))
 
 
-def show(found: JobTasks, names: dict[int, str], limit: int) -> None:
+def show(found: JobTasks, names: dict[int, str], limit: int, now_ms: int) -> None:
     """Print a table of at most `limit` rows."""
     rows = []
     for row in found.rows[:limit]:
-        start, end = row.times
-        length = None if start is None or end is None else (end - start) / 1000
+        (start, end), elapsed = row.times, row.elapsed_ms(now_ms)
         rows.append(
             {
                 "task": found.names.name(row.group, row.tasks),
@@ -49,11 +48,12 @@ def show(found: JobTasks, names: dict[int, str], limit: int) -> None:
                 "exit": "" if row.exit_status is None else str(row.exit_status),
                 "machine": "" if row.machine is None else names.get(row.machine, str(row.machine)),
                 "started": "" if start is None else clock(start),
-                ">took": "" if length is None else units.seconds(length),
+                "ended": "" if end is None else clock(end),
+                ">elapsed": "" if elapsed is None else units.seconds(elapsed / 1000),
                 "reason": row.reason,
             }
         )
-    render.records(rows, ("started",))
+    render.records(rows, ("started", "ended"))
     if not rows:
         render.note("no such tasks")
     if len(found.rows) > limit:

@@ -37,7 +37,7 @@ class TaskRecords:
         known("state", state, STATES)
         positive(limit=limit)
         with self._connections.cell() as cell:
-            return job_tasks(cell, find_job(cell, job)).of(state).document(cell, limit)
+            return job_tasks(cell, find_job(cell, job)).of(state).document(cell, limit, _now_ms())
 
     def status_and_tasks(
         self, job: str, *, state: str | None = None, limit: int | None = None
@@ -48,7 +48,7 @@ class TaskRecords:
 
         with self._connections.cell() as cell:
             status = JobStatus(cell, find_job(cell, job), brief=True)
-            tasks = job_tasks(cell, status.job, status.log).of(state).document(cell, limit)
+            tasks = job_tasks(cell, status.job, status.log).of(state).document(cell, limit, _now_ms())
             return status.as_json(_now_ms()), tasks
 
     def rerun(

@@ -63,7 +63,8 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") 
         "utilisation": fleet.utilisation(names),
         "jobs": {"total": sum(sums.jobs.values()), "stored": sums.stored} | {word: sums.jobs[word] for word in STATES},
         "tasks": tasks,
-        "demand": {"tasks": tasks["pending"]} | dict(zip(names, sums.wanted, strict=True)),
+        "demand": {"tasks": tasks["pending"] - sums.delayed, "delayed": sums.delayed}
+        | dict(zip(names, sums.wanted, strict=True)),
         "pending": dict(sums.pending),
         "schedulers": {
             "live": sorted(member for member, (_, alive, _) in members.items() if alive),

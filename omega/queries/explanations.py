@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.model import JobState
+from omega.cellstate.pages import own_groups
 from omega.queries.delays import delay_json
 from omega.queries.failures import Failures
-from omega.queries.job_state import group_names, held_for, own_groups, state
+from omega.queries.job_state import group_names, held_for, state
 from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import PoolsRead, job_share, standing

@@ -51,6 +51,13 @@ class Fleet:
         """Return whether a machine that is up has the capacity for a task."""
         return any(all(map(int.__ge__, shape.capacity, need)) for shape in self._up)
 
+    def away(self, need: Resources, *, commands: bool) -> bool:
+        """Return whether a machine that takes no tasks at present has the capacity for a task."""
+        return any(
+            shape not in self._up and all(map(int.__ge__, shape.capacity, need)) and not (commands and shape.simulated)
+            for shape in self.sums.shapes
+        )
+
     def largest_lack(self, need: Resources, names: Sequence[str]) -> str | None:
         """The name of a resource of which no machine that is up has enough; ``together`` when only jointly."""
         lacks = (name for i, name in enumerate(names) if need[i] > self.largest(i))

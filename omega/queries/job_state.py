@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from omega.cellstate.model import GroupStatus, Job, JobState
-from omega.cellstate.pages import Counts, JobHead
+from omega.cellstate.pages import Counts, JobHead, own_groups
 
 STATES: Mapping[str, str] = {
     "pending": "no task is placed",
@@ -61,26 +60,6 @@ def ended(job: Job) -> bool:
 def gone(job: Job) -> bool:
     """Return whether it has ended, and with it the processes of all its tasks (semantics 2)."""
     return ended(job) and not any(leaving for group in job.groups for _, _, leaving in group.runs)
-
-
-def own_groups(job: Job) -> list[GroupStatus]:
-    """Return the groups of a job without copies of tasks, and without failures of versions that an update replaced.
-
-    Failed tasks of a replaced version were run again by its successor, so they are not the job's own result. Of a
-    service neither are finished ones.
-    """
-    said = job.spec.get("targets")
-    if said is None:
-        return [group for group in job.groups if not group.copies] if len(job.groups) > 1 else job.groups
-    current = {row[0] for row in said}
-    own = ((i, group) for i, group in enumerate(job.groups) if not group.copies)
-    return [group if i in current else _replaced(group, job.kind) for i, group in own]
-
-
-def _replaced(group: GroupStatus, kind: str) -> GroupStatus:
-    finished = 0 if kind == "service" else group.finished
-    total = group.total - group.failed - (group.finished - finished)
-    return replace(group, failed=0, finished=finished, total=total)
 
 
 def generations(job: Job) -> list[int]:

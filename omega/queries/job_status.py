@@ -15,7 +15,7 @@ from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from omega.queries.room import Room
 from omega.queries.task_names import TaskNames
-from omega.schedulers.rolling import STARTED_WITH, going, targets
+from omega.schedulers.rolling import STARTED_WITH, Policy, going, started_with, targets
 from omega.versions import UPDATING, number_of
 
 if TYPE_CHECKING:
@@ -73,12 +73,7 @@ class JobStatus:
 
         A placed task is starting until leaving tasks of its machine, and its own previous placement, have ended.
         """
-        leaving = [run for run in self.there if run.leaving]
-        groups = self.job.groups
-        own = [run for run in self.runs if not run.leaving and not groups[run.group].copies]
-        late = [run for run in own if _after_one(run, leaving)][:MOST_ASKED]
-        answers = self.cell.may_start([(run.machine, run.placement) for run in late]) if late else []
-        starting = sum(ranges.count(run.tasks) for run, answer in zip(late, answers, strict=True) if answer == "wait")
+        starting = sum(ranges.count(run.tasks) for run in self._own_runs if run.placement in self._starting)
         states = job_counts(self.job)
         return {
             "pending": states["pending"],
@@ -90,6 +85,38 @@ class JobStatus:
             "stopped": states["stopped"] - self.stopping,
             "lost": self.past.lost,
         }
+
+    @cached_property
+    def _own_runs(self) -> "list[Run]":
+        """The runs that are placed, without copies."""
+        return [run for run in self.runs if not run.leaving and not self.job.groups[run.group].copies]
+
+    @cached_property
+    def _starting(self) -> frozenset[int]:
+        """The placements that wait for leaving tasks of their machine."""
+        leaving = [run for run in self.there if run.leaving]
+        late = [run for run in self._own_runs if _after_one(run, leaving)][:MOST_ASKED]
+        answers = self.cell.may_start([(run.machine, run.placement) for run in late]) if late else []
+        return frozenset(run.placement for run, answer in zip(late, answers, strict=True) if answer == "wait")
+
+    @cached_property
+    def ready(self) -> int | None:
+        """The number of a service's running tasks that are ready by the command of their `update.health`.
+
+        Without that command those are that are not down, nor ended, for their health. None of other kinds.
+        """
+        if self.job.kind != "service":
+            return None
+        up = [run for run in self._own_runs if run.placement not in self._starting]
+        asked = {run.group for run in up if Policy.of(started_with(self.job, run.group)).command}
+        passed = self.cell.ready(self.job.id) if asked else frozenset()
+        failing = self.cell.unsteady(self.job.id) if any(run.group not in asked for run in up) else frozenset()
+        known = {run.placement: run.group in asked for run in up}
+        return sum(known.get(placement, False) for placement, _ in passed) + sum(
+            ranges.count(run.tasks) - sum(placement == run.placement for placement, _ in failing)
+            for run in up
+            if run.group not in asked
+        )
 
     @cached_property
     def stopping(self) -> int:
@@ -134,6 +161,7 @@ class JobStatus:
                 for run in self.runs
             ],
             "summary": self.summary,
+            "ready": self.ready,
             "history": log.as_json(),
             "evicted_for": log.evicted_for,
             "evicted": log.evicted,

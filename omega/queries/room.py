@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omega.cellstate.model import Job, JobState
+from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.resources import Resources
 from omega.queries.failures import Failures
 from omega.queries.fleet import Fleet
@@ -52,6 +52,11 @@ class PoolLimits:
         return limited_by_pools(job, self.pools, self._use, self.cell.dimensions.names)
 
 
+def _retried(group: GroupStatus) -> bool:
+    """Return whether tasks of a group are delayed because they failed after all restarts on a machine."""
+    return not group.copies and any(loss.due_ms and loss.retried.failures for loss in group.losses)
+
+
 @dataclass
 class Room:
     """Capacity and free resources of a cell's machines, to explain why a job is pending."""
@@ -83,7 +88,7 @@ class Room:
         if not waiting(job):
             return ""
         if not job.pending:
-            return "LOST"
+            return "BACKOFF" if any(_retried(group) for group in job.groups) else "LOST"
         return self._pending(job)
 
     def _pending(self, job: Job) -> str:
@@ -96,7 +101,8 @@ class Room:
         if job.commands and fleet.all_simulated:
             return "SIMULATED"
         if any(self.largest_lack(group.need) is not None for group in waiting):
-            return "TOO_LARGE"
+            large_away = any(self.fleet.away(group.need, commands=job.commands) for group in waiting)
+            return "UNAVAILABLE" if large_away else "TOO_LARGE"
         limited = self._limited(job)
         if unserved := self._unserved(job):
             return limited if limited == "NEVER" else str(unserved)

@@ -66,13 +66,15 @@ class Shortfall:
 
     def advice(self, part: "GroupExplanation") -> list[str]:
         """Return what to do about the demands of a group, and about machines that satisfy them and are away."""
-        return [*part.advice, *map(self._comes_back, part.away)]
+        large = any(step.reason == "TOO_LARGE" for step in part.steps)
+        suits = "is large enough" if large else "satisfies its constraints"
+        return [*part.advice, *(self._comes_back(index, suits) for index in part.away)]
 
-    def _comes_back(self, index: int) -> str:
+    def _comes_back(self, index: int, suits: str) -> str:
         from omega.cellstate.model import MachineState
 
         name, state = self.machines[index], MachineState(int(self.snapshot.rows[2][index]))
-        has = f"machine {name} satisfies its constraints"
+        has = f"machine {name} {suits}"
         if state in (MachineState.DRAINED, MachineState.DOWN):
             return f"{has} and is {state.name.lower()}; it takes tasks after omega machine up {name}"
         if state is MachineState.OFFLINE:

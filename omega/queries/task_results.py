@@ -44,6 +44,11 @@ class TaskRow(NamedTuple):
     machine: int | None = None
     times: tuple[int | None, int | None] = (None, None)
 
+    def elapsed_ms(self, now_ms: int) -> int | None:
+        """Return how long their last attempt took, that of running and stopping ones until now; None without one."""
+        start, end = self.times
+        return None if start is None else max(0, (now_ms if end is None else end) - start)
+
     @property
     def exit_status(self) -> int | None:
         """The exit status of their command; None when it did not exit."""
@@ -71,14 +76,14 @@ class JobTasks:
         """The names of the tasks."""
         return TaskNames.of(self.job)
 
-    def document(self, cell: "Queries", limit: int | None) -> dict[str, Any]:
+    def document(self, cell: "Queries", limit: int | None, now_ms: int) -> dict[str, Any]:
         """Return the first `limit` rows and the number of all as plain values."""
-        rows = self.as_json(self.machine_names(cell, limit), limit)
+        rows = self.as_json(self.machine_names(cell, limit), limit, now_ms)
         about = {"cell": cell.name, "job": self.job.id, "name": self.job.name, "rows": len(self.rows)}
         about["unread"] = unread_json(self.unread)
         return about | {"tasks": rows}
 
-    def as_json(self, names: Mapping[int, str], limit: int | None = None) -> list[dict[str, Any]]:
+    def as_json(self, names: Mapping[int, str], limit: int | None, now_ms: int) -> list[dict[str, Any]]:
         """Return the first `limit` rows as plain values; `names` are those of machines by index."""
         called = group_names(self.job)
         return [
@@ -92,6 +97,7 @@ class JobTasks:
                 "machine": None if row.machine is None else names.get(row.machine, str(row.machine)),
                 "started_ms": row.times[0],
                 "ended_ms": row.times[1],
+                "elapsed_ms": row.elapsed_ms(now_ms),
             }
             for row in self.rows[:limit]
         ]

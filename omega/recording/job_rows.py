@@ -10,7 +10,7 @@ from omega.cellstate.schema import GROUP_SPEC, SPEC
 JOB = ("id", "name", "kind", "precedence", "order", "state", "gang", "gang_min", "submitted_ms", "modified", "held",
        "released", "submitter")  # a table # fmt: skip
 GROUP = ("need", "duration_ms", "total", "unplaced", "placed", "finished", "failed", "stopped", "waiting", "optional",
-         "copies", "indices", "budget", "once")  # a table # fmt: skip
+         "copies", "replaced", "indices", "budget", "once")  # a table # fmt: skip
 SECRET = frozenset({"command", "env", "secrets", "script", "template"})
 NOT_RECORDED = ["not recorded"]
 _OF_JOBS, _OF_GROUPS = (frozenset(field.name for field in table) for table in (SPEC, GROUP_SPEC))

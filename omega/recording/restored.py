@@ -79,6 +79,7 @@ class Restored:
             )
         j.state, j.unplaced = job.state, 0
         for g, status in zip(j.groups, job.groups, strict=False):
+            g.replaced = status.replaced
             g.total, g.indices = status.total, max(status.indices, status.total)
             g.waiting = NONE if status.waiting == "-" else spans(status.waiting)
             g.unplaced, g.placed = span_count(g.waiting), 0

@@ -73,7 +73,10 @@ class GroupExplanation:
     effect.
     """
     away: tuple[int, ...] = ()
-    """Machines that satisfy its constraints and take no tasks at present, the first `MOST_AWAY`; of UNAVAILABLE."""
+    """Machines that satisfy its constraints and take no tasks at present, the first `MOST_AWAY`; of UNAVAILABLE.
+
+    Where those that are up are too small, they are large enough.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +213,12 @@ def _part(
     if fits < left:
         reason = emptied[0] if emptied else Reason.RESOURCES if remaining else Reason.NO_MACHINE
     wants = demands(work.job, group)
-    away = tuple(np.flatnonzero(allowed & (snapshot.base[0] < 0))[:MOST_AWAY].tolist())
-    if reason is not Reason.CONSTRAINT:
-        away = ()
+    away: tuple[int, ...] = ()
+    if reason in (Reason.CONSTRAINT, Reason.TOO_LARGE):
+        allowed = allowed & (snapshot.base[0] < 0) & ~(snapshot.simulated & work.job.commands)
+        for d, amount in enumerate(work.need(group) if reason is Reason.TOO_LARGE else ()):
+            allowed = allowed & (snapshot.capacity[d] >= amount)
+        away = tuple(np.flatnonzero(allowed)[:MOST_AWAY].tolist())
     told = () if wants.fault or not wants.attributes else tuple(warnings(wants, snapshot.attributes))
     if snapshot.attributes.used:
         told += tuple(notes(work.job, group, snapshot))

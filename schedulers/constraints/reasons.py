@@ -24,6 +24,7 @@ class Reason(StrEnum):
     HELD = "HELD"
     DEPENDENCY = "DEPENDENCY"
     LOST = "LOST"
+    BACKOFF = "BACKOFF"
     CONFLICTS = "CONFLICTS"
     STOPPING = "STOPPING"
     PLACED = "PLACED"
@@ -40,14 +41,15 @@ MEANING: Mapping[str, str] = {
     Reason.SIMULATED: "it runs commands, machines are simulated; start omega agent, or submit it with simulate: true",
     Reason.TOO_LARGE: "a task wants more than any machine that it may use has",
     Reason.CONSTRAINT: "no machine satisfies its constraints",
-    Reason.UNAVAILABLE: "the machines that satisfy its constraints are drained, down, offline or over",
+    Reason.UNAVAILABLE: "the machines that it needs are drained, down, offline or over",
     Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
     Reason.RESOURCES: "no machine has room for what is left",  # for a gang: not for all its tasks
     Reason.LIMIT: "a limit of its kind or of its pools is reached",
     Reason.NEVER: "a task needs more than a limit of its kind or of its pools admits at all; raise the limit",
     Reason.HELD: "held: it is not to be placed yet",
     Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",
-    Reason.LOST: "its unplaced tasks were lost, or failed, and are delayed before they are placed again",
+    Reason.LOST: "its unplaced tasks were lost, and are delayed before they are placed again",
+    Reason.BACKOFF: "its tasks failed, or their health check did, after all restarts; they are delayed before the next",
     Reason.CONFLICTS: "given up after too many conflicts",
     Reason.STOPPING: "stopped, and tasks are still on machines",
     Reason.PLACED: "all of its tasks have machines",

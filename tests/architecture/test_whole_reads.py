@@ -23,6 +23,7 @@ EVICT = "an operator lowers limits with --evict: the victims are chosen among al
 FIRST = "first synchronisation of a follower; later reads have what changed since"
 POOLS = "fair shares are computed from the demand of every live job, at one version"
 READS = {
+    ("cli/demo.py", "stop_jobs", "job_heads"): "the end of a demonstration, whose cell is its own",
     ("cli/job/list.py", "command", "job_page"): "a page by the index; a filter reads back until the page is full",
     ("cli/up.py", "_simulated", "machines_of"): "start of a cell on this computer",
     ("omega/client/client.py", "jobs", "job_page"): "a page by the index; a filter reads back until the page is full",

@@ -147,7 +147,7 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
             "abandoned": 0,
         },
         "tasks": {"total": 0, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0},
-        "demand": {"tasks": 0, "cpu": 0, "memory": 0},
+        "demand": {"tasks": 0, "delayed": 0, "cpu": 0, "memory": 0},
         "recent": {"seconds": 900, "failed": 0, "lost": 0, "evicted": 0, "conflicts": 0},
         "cuts": {"number": 0, "lost": 0, "last": None},
         "pending": {},
@@ -184,7 +184,7 @@ def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
     assert (found["jobs"]["total"], found["jobs"]["pending"], found["jobs"]["running"]) == (2, 1, 1)
     assert (found["tasks"]["total"], found["tasks"]["pending"], found["tasks"]["placed"]) == (9, 7, 2)
     assert found["pending"] == {"service": 1}
-    assert found["demand"] == {"tasks": 7, "cpu": 7, "memory": 7}
+    assert found["demand"] == {"tasks": 7, "delayed": 0, "cpu": 7, "memory": 7}
     assert "7 tasks: cpu 0.0 (0 % of all), memory 7 MiB (0 % of all)" in text
     assert found["schedulers"] == {"live": ["batch/0"], "lapsed": []}
     assert found["limits"]["batch"]["resources"]["cpu"] == {"used": 1000, "limit": None, "over": 0}

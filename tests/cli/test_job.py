@@ -262,6 +262,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "after": [],
         "update": {"update": "finished", "reason": None, "to_replace": 0, "tasks": 5},
         "progress": None,
+        "ready": None,
         "summary": {
             "pending": 0,
             "starting": 0,

@@ -1,5 +1,7 @@
 """Losses of tasks, as commands show them."""
 
+import re
+
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
@@ -26,6 +28,8 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     assert (told["reason"], told["state"]) == ("LOST", "pending")
     (loss,) = told["losses"]
     assert 0 < loss.pop("delay_ms") <= 1_000
+    assert omega.json("cell", "status")["demand"] == {"tasks": 0, "delayed": 1, "cpu": 0, "memory": 0}
+    assert re.search("wanted +1 task later, delayed after a loss", omega.text("cell", "status"))
     named = {"group": 0, "name": "0", "tasks": "0", "task_name": "0[0]", "indices": "0"}
     assert loss == named | {"lost": 1, "failures": 0, "budget": 1}
     assert "tasks 0 of group 0: lost 1 time of at most 1, delayed for" in omega.text("job", "why", "a")
@@ -40,6 +44,18 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     told = omega.text("events", "--job", "a")
     assert "1 task of a (a) pending again" in told
     assert "1 task of a (a) failed, not placed again: lost" in told
+
+
+def test_a_task_that_failed_after_its_restarts_is_not_called_lost(omega: Omega, cell: RedisCell) -> None:
+    """A service whose health check fails, or whose command exits: it is placed again after a delay."""
+    join(cell, 1, (2000, 1024))
+    cell.submit([JobSpec("a", "a", "service", (TaskGroup((500, 0), 1),))], 1, "ada")
+    place(cell, 1)
+    cell.end([TaskEnd(0, 1, EndKind.RETRIED, "*", "unhealthy")], 2, "e0")
+    for told in (omega.json("job", "why", "a"), omega.json("job", "list")["jobs"][0]):
+        assert (told["reason"], told["state"]) == ("BACKOFF", "pending")
+    assert "lost" not in omega.text("job", "why", "a").lower()
+    assert "used up the restarts of a machine 1 time, delayed for" in omega.text("job", "why", "a")
 
 
 def test_equal_losses_are_one_entry(omega: Omega, cell: RedisCell) -> None:

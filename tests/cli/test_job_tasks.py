@@ -11,6 +11,8 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cli.job.tasks import clock
+from omega.queries.task_results import TaskRow
 from tests.cli.conftest import Omega, join
 
 ARRAY = '{name: crawl, tasks: [{name: fetch, array: "10-20:2,40-43"}]}'
@@ -55,10 +57,21 @@ def test_tasks_are_listed_by_index_before_and_after_the_digest(omega: Omega, cel
     assert listed(omega, "--state", "failed") == ALL[1:2]
     (row,) = omega.json("job", "tasks", "crawl", "--state", "failed")["tasks"]
     assert (row["tasks"], row["indices"], row["reason"]) == ("1-2", "12-14:2", "exit 3")
-    assert (row["started_ms"], row["ended_ms"]) == (LATER + 5_000, LATER + 9_000)
+    assert (row["started_ms"], row["ended_ms"], row["elapsed_ms"]) == (LATER + 5_000, LATER + 9_000, 4_000)
     text = omega.text("job", "tasks", "crawl")
+    heading, _, failed, *_ = text.splitlines()
+    assert heading.split() == ["task", "state", "exit", "machine", "started", "ended", "elapsed", "reason"]
     assert "fetch[12-14:2]     failed    3     m0" in text
+    assert failed.split()[4:] == [*clock(LATER + 5_000).split(), *clock(LATER + 9_000).split(), "4.0", "s", "exit", "3"]
+    runs = omega.json("job", "tasks", "crawl", "--state", "running")["tasks"][0]
+    assert (runs["ended_ms"], runs["elapsed_ms"]) == (None, 0), "it started in the future"
+    assert omega.json("job", "tasks", "crawl", "--state", "pending")["tasks"][0]["elapsed_ms"] is None
     assert omega.json("job", "status", "crawl")["history"]["complete"]
+
+
+def test_the_time_of_a_task_that_runs_is_until_now() -> None:
+    assert [TaskRow(0, "0", "running", times=(5, end)).elapsed_ms(9) for end in (None, 8)] == [4, 3]
+    assert TaskRow(0, "0", "pending").elapsed_ms(9) is None
 
 
 def rerun(omega: Omega, cell: RedisCell, *words: str) -> tuple[str, int, object]:

@@ -365,3 +365,24 @@ def test_an_empty_drained_machine_is_not_being_emptied(omega: Omega, cell: Redis
     machines(cell)
     omega.run("machine", "drain", "m3", "--deadline", "0s")
     assert "moved off" not in omega.text("machine", "status", "m3")
+
+
+@pytest.mark.parametrize("constraints", [[], ["has machine"]], ids=["size", "size and constraints"])
+def test_a_job_whose_only_large_machine_is_drained_names_it(
+    omega: Omega, cell: RedisCell, constraints: list[str]
+) -> None:
+    """Not the size of the task keeps it waiting: the machine comes back."""
+    cell.register_executor("e", "n", 600_000, 0)
+    cell.join("e", [MachineSpec("small", (1000, 1024)), MachineSpec("big", (8000, 8192))], 0)
+    group = TaskGroup((4000, 1024), 1, spec={"constraints": constraints} if constraints else {})
+    huge = TaskGroup((16_000, 1024), 1, spec=group.spec)
+    cell.submit([JobSpec("a", "a", "batch", (group,)), JobSpec("b", "b", "batch", (huge,))], 0, "ada")
+    omega.run("machine", "drain", "big")
+    reasons = {row["id"]: row["reason"] for row in omega.json("job", "list")["jobs"]}
+    assert reasons == {"a": "UNAVAILABLE", "b": "TOO_LARGE"}
+    said = omega.json("job", "why", "a")
+    comes_back = "machine big is large enough and is drained; it takes tasks after omega machine up big"
+    assert (said["reason"], said["groups"][0]["advice"], said["fits_after"]) == ("UNAVAILABLE", [comes_back], [])
+    assert omega.json("job", "why", "b")["reason"] == "TOO_LARGE"
+    omega.run("machine", "up", "big")
+    assert omega.json("job", "why", "a")["reason"] not in ("UNAVAILABLE", "TOO_LARGE")

@@ -19,7 +19,7 @@ from tests.cli.conftest import Omega, eventually, join
 pytestmark = pytest.mark.server
 
 JOB = {"name": "crawl", "kind": "batch", "tasks": [{"name": "fetch", "count": 3, "resources": {"cpu": "500m"}}]}
-MOMENTS = re.compile(r'"(age_seconds|waited_seconds|seconds|version)": [\d.]+')
+MOMENTS = re.compile(r'"(age_seconds|elapsed_ms|waited_seconds|seconds|version)": [\d.]+')
 
 
 def without_ages(document: Any) -> Any:

@@ -1,11 +1,18 @@
 """Sums of a cell that the store keeps: machines by shape, jobs and tasks by state (cellstate/sums.py)."""
 
+import pytest
+
 from omega.cellstate.audit import verify
-from omega.cellstate.model import JobState, MachineSpec, MachineState
+from omega.cellstate.model import After, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pages import Counts
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.sums import CellSums, Shape
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Transaction
+from omega.queries.cells import describe
+from omega.queries.job_state import job_counts, state
+from omega.queries.jobs import keep
+from omega.queries.recent import Recently
 from tests.contract.conftest import AnyCell, Make, Member, job
 
 
@@ -15,6 +22,7 @@ def counted(cell: AnyCell) -> CellSums:
     assert verify(cell).violations == ()
     for name in ("placed", "unplaced"):
         assert getattr(sums.tasks, name) == sum(getattr(head.counts, name) for head in heads)
+    assert sums.delayed == sum(head.delayed for head in heads)
     machines = cell.machines()
     assert sum(sums.shapes.values()) == len(machines)
     assert sums.over == sum(machine.over for machine in machines)
@@ -45,6 +53,78 @@ def test_jobs_and_tasks_are_counted_by_state(cell: AnyCell, member: Member) -> N
     assert sums.tasks == Counts(total=14, unplaced=5, placed=3, finished=1, failed=1, stopped=4)
     cell.resize("h", {0: 2}, 1, "ada")
     assert counted(cell).tasks.total == 11
+
+
+def updated(cell: AnyCell, member: Member, kind: str, first: tuple[EndKind, ...], later: EndKind | None) -> None:
+    """A job of three tasks, some of which ended, whose others a new version replaced; its two new tasks finish.
+
+    `later`: how the last old task ends, after the update began; None: the update stops it.
+    """
+    cell.submit([job("a", count=3, kind=kind), job("z", count=1, after=(After("a"),))], 0, "ada")
+    member.place("a", (0, 1), (1, 1), (2, 1))
+    runs = [(machine, run) for run, machine, _ in cell.jobs_by_id(["a"])["a"].groups[0].runs]
+    cell.end([TaskEnd(*run, how, "*", "exit 3") for run, how in zip(runs, first, strict=False)], 1, "e0")
+    spec = {"groups": [{}, {"name": "new"}], "targets": [[1, 2, [0], 0]]}
+    cell.update("a", [TaskGroup((1, 1), 2)], spec, 2, "ada")
+    assert counted(cell).tasks == Counts(**{WORDS.get(word, word): n for word, n in both(cell).items()})
+    cell.resize("a", {1: 2}, 2, "batch/0")
+    ended = len(first)
+    if later is not None:
+        cell.end([TaskEnd(*runs[-1], later, "*", "exit 3")], 3, "e0")
+        ended += 1
+    cell.resize("a", {0: ended}, 4, "batch/0")
+    assert member.transact(Transaction("a", (Claim(0, 1, 2),)))[0].accepted
+    (new,) = cell.jobs_by_id(["a"])["a"].groups[1].runs
+    cell.end([TaskEnd(0, new[0], EndKind.FINISHED)], 5, "e0")
+
+
+WORDS = {"pending": "unplaced"}
+
+
+def both(cell: AnyCell) -> dict[str, int]:
+    """The counts of jobs a and z together, as documents have them."""
+    found = [job_counts(each) for each in cell.jobs_by_id(["a", "z"]).values()]
+    return {word: sum(each[word] for each in found) for word in found[0]}
+
+
+@pytest.mark.parametrize("later", [None, EndKind.FAILED], ids=["stopped", "failed"])
+@pytest.mark.parametrize("kind", ["batch", "service"])
+def test_failures_of_a_replaced_version_are_not_those_of_its_job(
+    cell: AnyCell, member: Member, kind: str, later: EndKind | None
+) -> None:
+    """The job finished by its document; the filters, the sums and the job that waits for it say so too."""
+    first = (EndKind.FAILED,) if later is None else (EndKind.FAILED, EndKind.FINISHED)
+    updated(cell, member, kind, first, later)
+    ended = cell.jobs_by_id(["a"])["a"]
+    kept = 0 if kind == "service" or later is None else 1
+    assert (state(ended), job_counts(ended)["failed"], job_counts(ended)["finished"]) == ("finished", 0, 2 + kept)
+    assert [each.id for each in cell.job_page(keep=keep(None, "finished")).jobs] == ["a"]
+    assert cell.job_page(keep=keep(None, "failed")).jobs == []
+    sums = counted(cell)
+    assert jobs(sums) == {"finished": 1, "pending": 1}, "and the job that waited for its end is released"
+    assert sums.tasks == Counts(**{WORDS.get(word, word): n for word, n in both(cell).items()})
+
+
+def test_failures_of_the_present_version_are_those_of_its_job(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=1), job("z", count=1, after=(After("a"),))], 0, "ada")
+    cell.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0], 0]]}, 2, "ada")
+    cell.resize("a", {0: 0, 1: 1}, 4, "batch/0")
+    member.transact(Transaction("a", (Claim(0, 1, 1),)))
+    cell.end([TaskEnd(0, cell.jobs_by_id(["a"])["a"].groups[1].runs[0][0], EndKind.FAILED, "*", "exit 3")], 5, "e0")
+    assert jobs(counted(cell)) == {"failed": 1, "stopped": 1}
+
+
+def test_what_the_cell_wants_is_without_delayed_tasks_in_number_and_amounts(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", need=(1, 2), count=3)], 0, "ada")
+    member.place("a", (0, 2))
+    (run,) = (run for run, _, _ in cell.jobs_by_id(["a"])["a"].groups[0].runs)
+    cell.end([TaskEnd(0, run, EndKind.LOST, "1", "agent")], cell.store_ms(), "e0")
+    sums = counted(cell)
+    assert (sums.tasks.unplaced, sums.delayed, sums.wanted) == (2, 1, (1, 2))
+    demand = describe(cell, {}, Recently())["demand"]
+    assert demand == {"tasks": 1, "delayed": 1, **dict(zip(cell.dimensions.names, (1, 2), strict=True))}
+    cell.stop("a", 1, "ada")
+    assert (counted(cell).delayed, cell.sums().wanted) == (0, (0, 0))
 
 
 def test_jobs_that_are_no_longer_kept_stay_in_the_sums(make: Make) -> None:

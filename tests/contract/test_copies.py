@@ -7,6 +7,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
+from omega.cellstate.pages import own_groups
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -18,7 +19,7 @@ from omega.queries.event_list import listed_json
 from omega.queries.event_text import sentences
 from omega.queries.events import UNREADABLE, events as read_events
 from omega.queries.explanations import Explained, explain_job
-from omega.queries.job_state import counts as counts_of_job, group_names, own_groups, state
+from omega.queries.job_state import counts as counts_of_job, group_names, state
 from omega.queries.names import Names
 from omega.queries.task_results import job_tasks
 from tests.contract.conftest import AnyCell, Member, job, requeue_lost
@@ -307,7 +308,7 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
     job = kept(copied)
     assert (counts_of_job(own_groups(job))["total"], state(job)) == (2, "running")
     assert group_names(job) == ["0", "0 (copies)"]
-    assert [each["task_name"] for each in job_tasks(copied, job).as_json({})] == ["0[0-1]", "0 (copies)[1]"]
+    assert [each["task_name"] for each in job_tasks(copied, job).as_json({}, None, 0)] == ["0[0-1]", "0 (copies)[1]"]
     assert [(row.group, row.tasks, row.state) for row in job_tasks(copied, job).rows] == [
         (0, "0-1", "running"),
         (1, "1", "running"),

@@ -5,6 +5,7 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.health import HealthAnswer, HealthOf, HealthReport, HealthState
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.queries.job_status import JobStatus
 from tests.contract.conftest import AnyCell, Member, job
 
 READY, ENDING, ASKS, DOWN = HealthState
@@ -43,6 +44,22 @@ def test_ready_tasks_are_those_of_the_last_report_of_each_machine(cell: AnyCell,
     report(cell, 1)
     assert cell.ready("a") == frozenset()
     assert verify(cell).ok
+
+
+@pytest.mark.parametrize(("command", "ready"), [([], 2), (["check"], 1)], ids=["no command", "command"])
+def test_a_service_shows_how_many_of_its_running_tasks_are_ready(
+    cell: AnyCell, member: Member, command: list[str], ready: int
+) -> None:
+    """Of three that run one passed its readiness command, and one is down; a fourth waits."""
+    update = {"health": {"command": command}} if command else {}
+    cell.submit([job("a", count=4, kind="service", spec={"update": update}), job("b")], 0, "ada")
+    member.place("a", (0, 2), (1, 1))
+    (first, _, _), (second, _, _) = kept(cell)[0]
+    report(cell, 0, HealthOf(first, 0, READY))
+    report(cell, 1, HealthOf(second, 2, DOWN))
+    found = {each.id: JobStatus(cell, each) for each in cell.jobs()}
+    assert (found["a"].summary["running"], found["a"].ready, found["b"].ready) == (3, ready, None)
+    assert found["a"].as_json(0)["ready"] == ready
 
 
 def test_tasks_that_are_down_are_unsteady_until_their_agent_says_otherwise(

@@ -38,7 +38,7 @@ local function set_free(j)
   touch_job(j)
 end
 
-local function optional(g) return g[OPTIONAL] > 0 end
+local function optional(g) return g[OPTIONAL] % REPLACED > 0 end
 
 -- Whether jobs wait for a job, or a release of these is under way.
 function waiters.wait_for(j) return find(j.links, '>*', 1, true) ~= nil end
@@ -46,11 +46,11 @@ function waiters.wait_for(j) return find(j.links, '>*', 1, true) ~= nil end
 -- The member of `waiters` for a job that waits for another.
 function waiters.member(awaited, j) return format('%s %014d %s', awaited, j.order, j.id) end
 
--- Whether a job without remaining tasks finished: no task failed, and it was not stopped.
+-- Whether a job without remaining tasks finished: no task of its present version failed, and it was not stopped.
 local function finished(j)
   if j.state == JOB_STOPPED or j.state == ABANDONED then return false end
   for _, g in ipairs(j.groups) do
-    if g[FINISHED] ~= g[TOTAL] then return false end
+    if g[FINISHED] + (g[OPTIONAL] >= REPLACED and g[FAILED] or 0) ~= g[TOTAL] then return false end
   end
   return true
 end

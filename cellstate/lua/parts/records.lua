@@ -7,7 +7,7 @@
 --@schema
 local M, J, K = {}, {}, {}
 local touched, changed_jobs = {}, {}
---@const COPIES 2
+--@const COPIES 2, REPLACED 4
 -- Runs that stand apart from their job's record, and what is done with them: placements.lua.
 -- far.copies: copies.lua.
 local far = { lists = {}, touched = {}, copies = {} }
@@ -73,7 +73,7 @@ local function group_of(layout, text, at)
     g.losses = g.losses ~= '' and g.losses
   end
   g.wanted, g.held = g[UNPLACED], g[PLACED]
-  g.was = { g[TOTAL], g[FINISHED], g[FAILED], g[STOPPED], g[PLACED], g[UNPLACED] + g[DELAYED] }
+  g.was = { g[TOTAL], g[FINISHED], g[FAILED], g[STOPPED], g[PLACED], g[UNPLACED] + g[DELAYED], g[OPTIONAL], g[DELAYED] }
   return g
 end
 

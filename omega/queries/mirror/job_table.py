@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.model import Job
-from omega.queries.job_state import STATES, own_groups, state
+from omega.cellstate.pages import own_groups
+from omega.queries.job_state import STATES, state
 from omega.queries.mirror.codes import ABSENT, Codes
 from omega.queries.mirror.packed_jobs import pack, unpack
 

@@ -22,7 +22,7 @@ def pack(job: Job) -> bytes:
     groups = [
         (
             group.need, group.duration_ms, group.total, group.unplaced, group.placed, group.finished, group.failed,
-            group.stopped, group.indices, group.optional + 2 * group.copies,
+            group.stopped, group.indices, group.optional + 2 * group.copies + 4 * group.replaced,
             [(each.tasks, each.times, each.due_ms, each.placement, *each.retried) for each in group.losses],
         )
         for group in job.groups
@@ -73,7 +73,8 @@ def _group(packed: Sequence[Any]) -> GroupStatus:
     need, duration, total, unplaced, placed, finished, failed, stopped, indices, flags, losses = packed
     return GroupStatus(
         need=tuple(need), duration_ms=duration, total=total, unplaced=unplaced, placed=placed, finished=finished,
-        failed=failed, stopped=stopped, waiting=EMPTY, optional=bool(flags & 1), copies=flags > 1, indices=indices,
+        failed=failed, stopped=stopped, waiting=EMPTY, optional=bool(flags & 1), copies=bool(flags & 2),
+        replaced=flags > 3, indices=indices,
         losses=tuple(
             TaskLoss(tasks, times, due, placement, Retried(*retried))
             for tasks, times, due, placement, *retried in losses

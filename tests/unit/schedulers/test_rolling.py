@@ -222,7 +222,20 @@ def test_a_task_that_does_not_start_holds_an_update_up_too() -> None:
     assert site.running() == {"old": 1, "new": 1}, "what left its place was not acknowledged"
     for _ in range(4):
         site.step()
-    assert site.cell.updates()["a"].endswith("of its 1 new tasks some did not start, or did not stay up")
+    assert site.cell.updates()["a"].endswith(
+        "of its 1 new tasks 1 have a machine, and wait there for stopped tasks to end"
+    )
+
+
+def test_an_update_whose_new_tasks_run_and_are_never_ready_says_so() -> None:
+    site = Site(3, room=3, max_down=2, progress_deadline=5 * STEP_MS)
+    site.health["health"]["command"] = ["check"]  # type: ignore[index]
+    site.update("new", 3)
+    site.step()
+    site.tick()
+    for _ in range(9):
+        site.step()
+    assert site.cell.updates()["a"].endswith(" s: of its 2 new tasks 2 run, and are not ready")
 
 
 def test_a_held_job_has_time() -> None:

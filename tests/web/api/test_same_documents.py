@@ -11,7 +11,18 @@ from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, join, scheduler
 
 pytestmark = [pytest.mark.server, pytest.mark.anyio]
-MOVING = {"age_seconds", "at_ms", "busy_ms", "heartbeat_at_ms", "seconds", "ago", "busyness", "last_cycle", "recent"}
+MOVING = {
+    "age_seconds",
+    "elapsed_ms",
+    "at_ms",
+    "busy_ms",
+    "heartbeat_at_ms",
+    "seconds",
+    "ago",
+    "busyness",
+    "last_cycle",
+    "recent",
+}
 """Fields that differ between two readings of a cell in which nothing changes."""
 
 
