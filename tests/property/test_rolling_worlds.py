@@ -14,7 +14,7 @@ import pytest
 from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TakeOver, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -188,7 +188,7 @@ class Racing(MemoryCell):
         super().__init__("c", Dimensions(("cpu", "memory")))
         self.world = world
 
-    def resize(
+    def resize(  # noqa: PLR0917 - the port's
         self,
         job_id: str,
         totals: Mapping[int, int],
@@ -198,16 +198,17 @@ class Racing(MemoryCell):
         seen: Mapping[int, int] | None = None,
         placed: Mapping[int, int] | None = None,
         spec: Mapping[str, Any] | None = None,
+        takes: Mapping[int, TakeOver] | None = None,
     ) -> Job:
         """Resize; a step of an update is raced by one event and checked by the oracle."""
         world = self.world
         if seen is None:
-            return super().resize(job_id, totals, at_ms, by, check, spec=spec)
+            return super().resize(job_id, totals, at_ms, by, check, spec=spec, takes=takes)
         if world.rng.random() < 0.3:
             world.rng.choice((world.end_one, lambda: world.place(0.3)))()
         before, floor = world.serving(), world.count - world.max_down
         try:
-            return super().resize(job_id, totals, at_ms, by, check, seen, placed)
+            return super().resize(job_id, totals, at_ms, by, check, seen, placed, takes=takes)
         finally:
             after = world.serving()
             assert after >= min(before, floor), f"{before} tasks served, {after} do now, {floor} is the least"

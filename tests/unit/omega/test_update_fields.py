@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from omega.cellstate import ranges
 from omega.cellstate.audit import verify
+from omega.cellstate.errors import BadInput
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
@@ -164,3 +166,22 @@ def test_the_page_says_what_a_change_of_each_field_does() -> None:
     for effect in Effect:
         fields = [{name for name, its in table.items() if its is effect} for table in (JOB_FIELDS, GROUP_FIELDS)]
         assert said["finds the job that is updated" if effect is Effect.FINDS else effect.value] == fields
+
+
+@pytest.mark.parametrize("array", [{"first": 1, "step": 1}, {"first": 0, "step": 2}, None])
+def test_an_update_keeps_the_indices_of_an_array(array: dict[str, int] | None) -> None:
+    group = replace(FRAMES, spec={"name": "frames", "array": {"first": 0, "step": 1}})
+    place = Place((group,), {})
+    with pytest.raises(BadInput, match="an update keeps the indices of an array, and group frames would have others"):
+        place.update((replace(group, spec={"name": "frames"} | ({"array": array} if array else {})),), {})
+    assert place.update((replace(group, count=6),), {}) == 0, "the end of its range may change"
+    assert place.own() == {"3600000": 6}
+
+
+def test_an_array_of_a_service_keeps_one_of_each_index() -> None:
+    group = replace(FRAMES, duration_ms=1, spec={"name": "frames", "array": {"first": 0, "step": 1}})
+    place = Place((group,), {}, "service")
+    place.update((replace(group, duration_ms=2, count=5),), {})
+    place.update((replace(group, duration_ms=3, count=5),), {})
+    tasks = sorted(task for run in place.cell.runs([0]) if not run.leaving for task in ranges.indices(run.tasks))
+    assert (tasks, place.own(), verify(place.cell).violations) == ([0, 1, 2, 3, 4], {"3": 5}, ())
