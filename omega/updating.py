@@ -260,7 +260,7 @@ def _copies_behind(job: Job, name: str, number: int, group: TaskGroup, fresh: Se
     if number + 1 < len(job.groups) or fresh:
         raise BadInput(
             f"job {job.name}: {FIELD} cannot be added to the running tasks of group {name}, as it has several "
-            "groups; submit it as a new job"
+            "groups; change a field that replaces the tasks of all of them, or submit it as a new job"
         )
     return [with_copies([group])[1]]
 

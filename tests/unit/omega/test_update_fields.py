@@ -93,6 +93,24 @@ def test_speculation_is_added_to_running_tasks() -> None:
     assert (place.cell.update_state("a"), verify(place.cell).violations) == ("", ())
 
 
+@pytest.mark.parametrize("replaced", [(), ("frames",), ("sound",)])
+def test_speculation_is_not_added_to_running_tasks_of_several_groups(replaced: tuple[str, ...]) -> None:
+    groups = [FRAMES, replace(FRAMES, spec={"name": "sound"})]
+    place = Place(tuple(groups), {})
+    after = [replace(each, duration_ms=5) if each.spec["name"] in replaced else each for each in groups]
+    with pytest.raises(BadInput, match=r"speculation cannot be added to the running tasks of group (frames|sound)"):
+        place.update(with_copies(after), COPIED)
+    assert (place.cell.copied_jobs("batch"), place.own()) == ([], {"3600000": 4})
+
+
+def test_speculation_is_added_to_several_groups_whose_tasks_are_all_replaced() -> None:
+    groups = [FRAMES, replace(FRAMES, spec={"name": "sound"})]
+    place = Place(tuple(groups), {})
+    assert place.update(with_copies([replace(each, duration_ms=5) for each in groups]), COPIED) == 8
+    assert [(group.copies, group.placed) for group in place.job.groups[2:]] == [(False, 4), (True, 0)] * 2
+    assert (place.cell.update_state("a"), verify(place.cell).violations) == ("", ())
+
+
 @pytest.mark.parametrize("name", ["", "frames"])
 @pytest.mark.parametrize("case", ["duration", "count", "removed"])
 def test_a_job_with_speculation_is_updated(name: str, case: str) -> None:
