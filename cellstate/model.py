@@ -97,6 +97,25 @@ class Gang(IntEnum):
     STRICT = 2
 
 
+class TakeOver(NamedTuple):
+    """How a group grows that takes over the tasks of older groups of its job under their numbers.
+
+    Its new tasks are first those that these groups lose in the same call, then `again`, ended tasks of theirs as
+    ranges, and then tasks with numbers that none of these groups has given out.
+    """
+
+    older: tuple[int, ...] = ()
+    again: str = ranges.EMPTY
+
+    def text(self) -> str:
+        """Return it as the script reads it."""
+        return f"{','.join(map(str, self.older)) or ranges.EMPTY} {self.again}"
+
+
+NOTHING_TAKEN = TakeOver()
+"""New tasks have the next numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
     """A machine as it joins: capacity in the cell's dimensions, attributes for constraints."""

@@ -187,10 +187,12 @@ def resize(
     cell: "JobStore", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
 ) -> "Job":
     """Change the number of tasks of a group; those that finished in replaced groups count. Refused in an update."""
+    from omega.schedulers.rolling import taking_over
     from omega.updating import resize as resized
 
     if cell.update_state(job.id) == "rolling":
         raise Refused(f"job {job.name}: an update of it is in progress; wait, or update it with another count")
     totals, spec = resized(job, group_of(job, group), count)
-    after = cell.resize(job.id, totals, now_ms, by, job.modified if check is None and spec else check, spec=spec)
+    known = job.modified if check is None and spec else check
+    after = cell.resize(job.id, totals, now_ms, by, known, spec=spec, takes=taking_over(job))
     return replace(after, spec=job.spec if spec is None else spec)

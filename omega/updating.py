@@ -55,9 +55,9 @@ JOB_FIELDS: Mapping[str, Effect] = {
 """The fields of a job file, without its task groups. docs/services.md has this table, and a test compares both."""
 GROUP_FIELDS: Mapping[str, Effect] = {
     "name": Effect.REFUSED,
+    "array": Effect.REFUSED,
     "count": Effect.IN_PLACE,
     "repeatable": Effect.IN_PLACE,
-    "array": Effect.REPLACES,
     "resources": Effect.REPLACES,
     "command": Effect.REPLACES,
     "runner": Effect.REPLACES,
@@ -157,6 +157,8 @@ def job_update(job: Job, spec: JobSpec, at_ms: int = 0, by: str = "", *, again: 
         for each in stored:
             specs[each] = dict(its)
         live = tuple(each for each in older if going(job.groups[each]))
+        if "array" in group.spec and older:
+            live = older if not same else older[older.index(live[0]) :] if live else ()
         finished = target.finished + sum(counted(job, job.groups[each]) for each in older if each not in live)
         changed = changed or not same or target.count != group.count
         wanted.append(Target(number, group.count, live, finished=finished))
@@ -210,6 +212,12 @@ def _matched(
     asked = {_key(i, group.spec): group for i, group in enumerate(groups)}
     if known.keys() != asked.keys():
         raise BadInput(f"job {spec.name}: an update keeps its groups, {', '.join(known)}; submit others as a new job")
+    for name, group in asked.items():
+        if specs[known[name].group].get("array") != group.spec.get("array"):
+            raise BadInput(
+                f"job {spec.name}: an update keeps the indices of an array, and group {name} would have others; only "
+                "the end of a range may change; submit others as a new job"
+            )
     return known, asked
 
 
@@ -252,7 +260,7 @@ def _copies_behind(job: Job, name: str, number: int, group: TaskGroup, fresh: Se
     if number + 1 < len(job.groups) or fresh:
         raise BadInput(
             f"job {job.name}: {FIELD} cannot be added to the running tasks of group {name}, as it has several "
-            "groups; submit it as a new job"
+            "groups; change a field that replaces the tasks of all of them, or submit it as a new job"
         )
     return [with_copies([group])[1]]
 

@@ -119,7 +119,7 @@ def _flat(version: Version, dimensions: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def put(name: str, value: Any) -> None:
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:  # an empty one is a value: `speculation: true` is stored so
             for key, each in value.items():
                 put(f"{name}.{key}", each)
         else:

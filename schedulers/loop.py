@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
+from omega.cellstate.errors import Refused
 from omega.cellstate.model import bucket_of
 from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
@@ -17,7 +18,7 @@ from omega.schedulers.constraints.fetching import Fetch
 from omega.schedulers.gates import Hold, next_due, sift
 from omega.schedulers.instruments import announce
 from omega.schedulers.outbox import Outbox
-from omega.schedulers.resizing import Measure, Measurements, Resize, Resized
+from omega.schedulers.resizing import Measure, Measurements, Resize, Resized, TotalsOf
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 
@@ -139,7 +140,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
             yield from _resize(scheduler, snapshot, began)
         chosen = scheduler.choose(began) if scheduler.gate is None else (yield from _through_gate(scheduler, began))
         if not chosen and not in_flight:
-            yield from _follow_up(outbox, began)
+            yield from _follow_up(scheduler, outbox, began)
             continue
         if (asked := scheduler.wanted(chosen, snapshot)) is not None:
             yield asked
@@ -159,7 +160,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
             if committed.results:
                 scheduler.settle(committed.results, committed.now)
         if outbox:
-            yield from _follow_up(outbox, now)
+            yield from _follow_up(scheduler, outbox, now)
 
 
 def _through_gate(scheduler: Scheduler, now: float) -> Generator[Effect, Answer, list[Work]]:
@@ -202,10 +203,19 @@ def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
     if moved := scheduler.elastic.moved(measured, scheduler.working):
         scheduler.admit(moved)
     if totals := scheduler.elastic.targets(measured, snapshot, now, scheduler.working):
-        resized = yield Resize(totals)
-        if not isinstance(resized, Resized):
-            raise TypeError(resized)
+        resized = yield from _resized(scheduler, totals, now)
         scheduler.admit(scheduler.elastic.with_specs(resized.jobs))
+
+
+def _resized(scheduler: Scheduler, totals: TotalsOf, now: float) -> Generator[Effect, Answer, Resized]:
+    """Change totals. What the store refuses ends simulations; a live scheduler shows it and goes on."""
+    resized = yield Resize(totals)
+    if not isinstance(resized, Resized):
+        raise TypeError(resized)
+    if resized.refused and scheduler.failing is None:
+        raise Refused(next(iter(resized.refused.values())))
+    scheduler.elastic.answered(resized, now)
+    return resized
 
 
 def _preempt(
@@ -217,12 +227,12 @@ def _preempt(
     return scheduler.preempt(snapshot, now)
 
 
-def _follow_up(outbox: Outbox, now: float) -> Attempts:
+def _follow_up(scheduler: Scheduler, outbox: Outbox, now: float) -> Attempts:
     """Send the requests to the store that follow from outcomes; notes only when they are due."""
     if outbox.urgent:
         gone, given_up, totals = outbox.take()
         if totals:
-            yield Resize(totals)
+            yield from _resized(scheduler, totals, now)
         if gone or given_up:
             yield Reread(gone, given_up)
     if outbox.tried and now >= outbox.note_at and (tried := outbox.take_tried()):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import Overtaken, Refused
 from omega.cellstate.model import Job, JobState, MachineState, bucket_of
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import PendingJob
@@ -68,9 +68,13 @@ class Resize(NamedTuple):
 
 
 class Resized(NamedTuple):
-    """The jobs after the change, without those that ended meanwhile."""
+    """The jobs after the change, without those that changed or ended meanwhile: the next look sees them as they are.
+
+    `refused`: jobs of which the store refuses the totals for another reason, with its text. No look repairs that.
+    """
 
     jobs: Sequence[Job]
+    refused: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -79,7 +83,7 @@ class Elastic:
 
     `sizing` decides; without one nothing is elastic. `strangers`: running jobs may have come from a lost scheduler.
     `waited`: pending jobs of other schedulers, and since when they are known (seconds). `rests`: time until which a job
-    gets no more surplus.
+    gets no more surplus. `refused`: totals that the store refused, as text by job; the heartbeat reads them.
     """
 
     sizing: Sizing | None = None
@@ -88,6 +92,7 @@ class Elastic:
     strangers: bool = True
     waited: dict[str, float] = field(default_factory=dict)
     rests: dict[str, float] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
     def take(self, job: Job) -> None:
         """Include a job if it is elastic; measure it at once, and anew where its maps are if it was read again."""
@@ -103,6 +108,7 @@ class Elastic:
         """Exclude a job."""
         self.jobs.pop(job_id, None)
         self.rests.pop(job_id, None)
+        self.refused.pop(job_id, None)
 
     def keep(self, keeps: Callable[[str], bool]) -> None:
         """Exclude jobs of other schedulers; some may have come from others."""
@@ -172,7 +178,24 @@ class Elastic:
                 allocated = _plus(allocated, profile.need, more)
                 if change and job_id not in in_hand:
                     changes[job_id] = change
+                elif not change and not rests:
+                    self.refused.pop(job_id, None)  # nothing is wanted that was refused
         return changes
+
+    def answered(self, resized: Resized, now: float) -> None:
+        """Record what the store refused. Such a job rests, then it is tried again."""
+        for job in resized.jobs:
+            self.refused.pop(job.id, None)
+        for job_id, text in resized.refused.items():
+            if job_id in self.jobs:
+                self.refused[job_id], self.rests[job_id] = text, now + REST_SECONDS
+
+    def refusals(self) -> dict[str, dict[str, int]]:
+        """Return the jobs of which the store refuses the totals, by its text, with the time of the next try (ms)."""
+        found: dict[str, dict[str, int]] = {}
+        for job_id, text in list(self.refused.items()):  # the loop may change it meanwhile
+            found.setdefault(text, {})[job_id] = int(self.rests.get(job_id, 0.0) * 1000)
+        return found
 
     def moved(self, measured: Measurements, in_hand: Container[str] = ()) -> list[PendingJob]:
         """Return jobs with pending workers whose unclaimed maps are on other machines than at the last call.
@@ -311,11 +334,21 @@ def _lives(job: Job) -> bool:
 
 
 def resize(asked: Resize, cell: SchedulerStore, at_ms: int, by: str) -> Resized:
-    """Apply the requested totals; a job that ended meanwhile is left out."""
-    jobs = []
+    """Apply the requested totals. Refusals that are no race are part of the answer."""
+    jobs, refused = [], {}
     for job_id, totals in asked.totals.items():
         try:
             jobs.append(cell.resize(job_id, totals, at_ms, by, seen={}))
-        except Refused:
-            continue
-    return Resized(jobs)
+        except Refused as error:
+            job = cell.job(job_id)
+            if job is not None and job.state <= JobState.HELD and not _overtaken(job, totals, error):
+                refused[job_id] = str(error)
+    return Resized(jobs, refused)
+
+
+def _overtaken(job: Job, totals: Mapping[int, int], error: Refused) -> bool:
+    """Return whether a live job changed since it was measured: more of its workers ended than shall be left."""
+    if isinstance(error, Overtaken):
+        return True
+    groups = [(job.groups[number], total) for number, total in totals.items() if number < len(job.groups)]
+    return any(total < group.total - group.unplaced - group.placed for group, total in groups)

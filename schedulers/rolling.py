@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omega.cellstate import ranges
 from omega.cellstate.digest.failures import failed_tasks
 from omega.cellstate.errors import Overtaken, Refused
-from omega.cellstate.model import GroupStatus, Job, JobState, bucket_of
+from omega.cellstate.model import GroupStatus, Job, JobState, TakeOver, bucket_of
+from omega.schedulers.array_numbers import is_array, run_again
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import SchedulerStore
@@ -153,6 +154,14 @@ def resized(job: Job, target: Target, count: int) -> dict[int, int]:
         if gone:
             totals[number] = group.total - gone
     return totals if not short else totals | {target.group: max(0, totals[target.group] - short)}  # the store refuses
+
+
+def taking_over(job: Job) -> dict[int, TakeOver]:
+    """Return the groups of arrays that take over the tasks of older groups: each index goes on where it was."""
+    return {
+        target.group: TakeOver(target.older)
+        for target in targets(job) if target.older and is_array(job, target.group)
+    }  # fmt: skip
 
 
 class Move(NamedTuple):
@@ -352,9 +361,32 @@ class Rollouts:
     def _take(self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
         """Apply a step unless the running tasks changed since its decision. Raises Refused."""
         seen = {number: group.total for number, group in enumerate(job.groups)}
+        totals, takes = self._numbered(cell, job, totals)
         groups = [number for target in targets(job) if target.older for number in (target.group, *target.older)]
         placed = {number: job.groups[number].placed for number in groups}
-        cell.resize(job.id, {n: seen[n] for n in groups} | dict(totals), now_ms, self.by, job.modified, seen, placed)
+        wanted = {n: seen[n] for n in groups} | dict(totals)
+        cell.resize(job.id, wanted, now_ms, self.by, job.modified, seen, placed, takes=takes)
+
+    def _numbered(
+        self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int]
+    ) -> tuple[Mapping[int, int], Mapping[int, TakeOver]]:
+        """Return the totals of a step in which tasks of arrays keep their numbers, and the groups that take them over.
+
+        Ended tasks that run again wait until their numbers are known.
+        """
+        takes, limited = taking_over(job), dict(totals)
+        for number, takeover in takes.items():
+            growth = totals.get(number, 0) - job.groups[number].total
+            lost = sum(job.groups[n].total - totals[n] for n in takeover.older if n in totals)
+            older = [job.groups[n] for n in takeover.older]
+            if growth > lost and any(group.total - going(group) > counted(job, group) for group in older):
+                chain = (*takeover.older, number)
+                again = run_again(cell, job, chain, finished_count=job.kind != "service")
+                if again is None:
+                    limited[number] = job.groups[number].total + lost
+                else:
+                    takes[number] = takeover._replace(again=again)
+        return limited, takes
 
     def _stop_refused(self, cell: "SchedulerStore", job_id: str, why: str, now_ms: int) -> None:
         """Stop an update whose next step the store refuses; one of a job that ended meanwhile is settled by `step`."""

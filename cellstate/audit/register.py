@@ -25,7 +25,7 @@ _JOB_AT = dict.fromkeys(("place", "late", "promote", *ENDS), 3)
 """Position of the machine and of the job among a fact's words."""
 _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "gate": (3, 99), "pass": (2, 2),
-    "release": (2, 3), "resize": (6, 6),
+    "release": (2, 3), "resize": (6, 8),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 99), "conflict": (5, 7),
     "aborted": (3, 9_999), "rejected": (3, 3), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),

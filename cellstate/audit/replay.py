@@ -368,7 +368,7 @@ class Replay:
                 job.open = False
                 job.unplaced -= int(count)
                 job.stopped += int(count)
-            case "resize", job_id, _, _, added, dropped:
+            case "resize", job_id, _, _, added, dropped, *_:
                 job = self._owner(job_id)
                 job.unplaced += int(added)
                 job.stopped -= int(dropped)

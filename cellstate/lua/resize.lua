@@ -4,9 +4,10 @@
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job check step most stops spec | groups
--- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
+-- A group is "number total seen placed older again". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
--- any. spec: what only schedulers and executors read, with the counts that an update aims at; empty: it stays. most: tasks of a gang without a minimum; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
+-- any. older: groups whose tasks it takes over under their numbers, as 0,2, "-" for none: its new tasks are those that
+-- these lose in the call, then `again`, ended tasks of theirs as ranges, and only then next ones. spec: what only schedulers and executors read, with the counts that an update aims at; empty: it stays. most: tasks of a gang without a minimum; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
 -- and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
 --        not there), {"large", record} (more tasks, or indices given out, than are counted exactly; or a person's
@@ -23,12 +24,13 @@ local j = J[job]
 if not j then return { 'unknown' } end
 if j.state > HELD then return { 'ended', write_job(j) } end
 
-local asked, sum, differs, grows, changed = {}, 0, false, false, false
+local asked, takes, sum, differs, grows, changed = {}, {}, 0, false, false, false
 for i = fixed_args + 1, #ARGV do
-  local number, total, seen, placed = match(ARGV[i], '^(%d+) (%d+) (%S+) (%S+)$')
+  local number, total, seen, placed, older, again = match(ARGV[i], '^(%d+) (%d+) (%S+) (%S+) (%S+) (%S+)$')
   local g = j.groups[number + 1]
   if not g or g[OPTIONAL] == COPIES then return { 'group', write_job(j) } end
   asked[g] = tonumber(total)
+  if older ~= '-' then takes[g] = { older, again } end
   differs = differs or asked[g] ~= g[TOTAL]
   grows = grows or asked[g] > g[TOTAL]
   changed = changed or (seen ~= '-' and tonumber(seen) ~= g[TOTAL]) or (placed ~= '-' and tonumber(placed) ~= g[PLACED])
@@ -80,12 +82,49 @@ if large then return { 'large', write_job(j) } end
 if is_whole(j) and sum > tonumber(most) then return { 'many', write_job(j) } end
 --@include ready
 
+local removed = {}  -- tasks that groups lose in this call
+local function remove(g, tasks) removed[g] = removed[g] and span_add(removed[g], tasks) or tasks end
+
+-- The numbers of up to `count` tasks that a group takes over. It takes no others while its older groups still lose some.
+local function taken(g, count)
+  local pool, first, loses, again = '-', g[INDICES], false, takes[g][2]
+  for number in gmatch(takes[g][1], '%d+') do
+    local h = j.groups[number + 1]
+    if h then
+      if removed[h] then pool = span_add(pool, removed[h]) end
+      first = math.max(first, h[INDICES])
+      loses = loses or asked[h] and asked[h] < h[TOTAL]
+    end
+  end
+  g[INDICES] = first
+  local tasks = span_take(pool, math.min(count, span_count(pool)))
+  local rest = loses and 0 or count - span_count(tasks)
+  if rest > 0 and again ~= '-' then
+    local more = span_take(again, math.min(rest, span_count(again)))
+    tasks, rest = span_add(tasks, more), rest - span_count(more)
+  end
+  if rest > 0 then
+    tasks = span_add(tasks, rest == 1 and format('%d', first) or format('%d-%d', first, first + rest - 1))
+    g[INDICES] = first + rest
+  end
+  return tasks
+end
+
 local function grow(g, count)
+  if takes[g] then
+    local tasks = taken(g, count)
+    if tasks == '-' then return 0, '' end
+    count = span_count(tasks)
+    g[WAITING] = span_add(waiting_of(g), tasks)
+    g[UNPLACED], j.unplaced, j.returned, g[TOTAL] = g[UNPLACED] + count, j.unplaced + count, true, g[TOTAL] + count
+    return count, format(' %s %d', tasks, g[INDICES])
+  end
   local indices = g[INDICES]
   local more = count == 1 and format('%d', indices) or format('%d-%d', indices, indices + count - 1)
   g[WAITING] = span_add(waiting_of(g), more)
   g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   g[TOTAL], g[INDICES] = g[TOTAL] + count, indices + count
+  return count, ''
 end
 
 -- Stop a number of running tasks, newest index first. Each run is ended once.
@@ -97,6 +136,7 @@ local function stop_newest(g, count)
     local part, placement = spell({ { s[2] - n + 1, s[2] } }), s[3]
     if not parts[placement] then order[#order + 1] = { placement, s[4] } end
     parts[placement] = parts[placement] and span_add(parts[placement], part) or part
+    remove(g, part)
     count = count - n
   end
   for _, run in ipairs(order) do end_tasks(run[2], run[1], parts[run[1]], 'stopped', 'resize', 1) end
@@ -107,8 +147,9 @@ local function shrink(g, count)
   if count > g[UNPLACED] and g[DELAYED] > 0 then requeue(j, g, math.huge) end
   local waiting = math.min(count, g[UNPLACED])
   if waiting > 0 then
-    local rest, removed = span_take(waiting_of(g), g[UNPLACED] - waiting)
-    if g.losses then forget_losses(j, g, removed) end
+    local rest, gone = span_take(waiting_of(g), g[UNPLACED] - waiting)
+    if g.losses then forget_losses(j, g, gone) end
+    remove(g, gone)
     g[WAITING], g.first, g[UNPLACED] = rest, false, g[UNPLACED] - waiting
     j.unplaced, j.returned = j.unplaced - waiting, true
   end
@@ -124,15 +165,16 @@ end
 
 if step == '1' then touch_job(j) else modify(j) end
 for i, g in ipairs(j.groups) do
-  local total, waiting, stopped = g[TOTAL], 0, 0
+  local total, waiting, stopped, tasks = g[TOTAL], 0, 0, ''
   if asked[g] and asked[g] > total then
-    grow(g, asked[g] - total)
-    waiting = total - asked[g]
+    local added
+    added, tasks = grow(g, asked[g] - total)
+    waiting = 0 - added
   elseif asked[g] and asked[g] < total then
     waiting, stopped = shrink(g, total - asked[g])
   end
   if waiting ~= 0 or stopped ~= 0 or same and asked[g] then
-    fact(format('resize %s %d %d %d %d', job, i - 1, g[TOTAL], 0 - waiting, stopped))
+    fact(format('resize %s %d %d %d %d%s', job, i - 1, g[TOTAL], 0 - waiting, stopped, tasks))
   end
 end
 if #touched > 0 then meta.transactions = meta.transactions + 1 end

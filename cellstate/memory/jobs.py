@@ -20,15 +20,17 @@ from omega.cellstate.memory.losses import forget_losses, requeue
 from omega.cellstate.memory.pools import refused_pool
 from omega.cellstate.memory.port_values import job_of
 from omega.cellstate.memory.publish import announce, publish, write_pending
-from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_tail
+from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_tail, span_take, spans, spell
 from omega.cellstate.memory.records import GroupRow, JobRow
 from omega.cellstate.memory.tasks import end_tasks
 from omega.cellstate.model import (
     MOST_CLAIMS,
     MOST_STOPS,
+    NOTHING_TAKEN,
     Job,
     JobSpec,
     JobState,
+    TakeOver,
     TaskGroup,
     check_author,
     runs_commands,
@@ -234,18 +236,22 @@ def gate(ledger: Ledger, job_id: str, reason: str, at_ms: int, by: str) -> Job:
 
 
 class Known(NamedTuple):
-    """What the caller of a resize read: the modify index, totals and placed tasks by group; the spec to be stored."""
+    """What the caller of a resize read: the modify index, totals and placed tasks by group; the spec to be stored.
+
+    `takes`: groups that take over tasks of others.
+    """
 
     check: int | None
     totals: Mapping[int, int]
     placed: Mapping[int, int]
     spec: Mapping[str, Any] | None = None
+    takes: Mapping[int, TakeOver] = {}
 
 
 def resize(  # noqa: PLR0913, PLR0917 - the port's
     ledger: Ledger, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
     seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
-    spec: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None, takes: Mapping[int, TakeOver] | None = None,
 ) -> Job:  # fmt: skip
     """Set the totals of task groups by position, 0 or more (semantics 4); returns the job afterwards.
 
@@ -255,9 +261,9 @@ def resize(  # noqa: PLR0913, PLR0917 - the port's
     if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
         raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
     ledger.unfold()
-    j, known, step = live(ledger, job_id), Known(check, seen or {}, placed or {}, spec), seen is not None
+    j, known, step = live(ledger, job_id), Known(check, seen or {}, placed or {}, spec, takes or {}), seen is not None
     while resize_once(ledger, j, totals, at_ms, by, known, step=step):
-        known = Known(None, {}, {}, spec)
+        known = Known(None, {}, {}, spec, takes or {})
     return job_of(ledger, j, spec=False)
 
 
@@ -292,16 +298,24 @@ def resize_once(
     ledger.open()
     (ledger.touch_job if step else partial(modify, ledger))(j)
     j.spec = spec
-    left = most = MOST_STOPS
+    left, most, removed = MOST_STOPS, MOST_STOPS, dict[int, Spans]()
     for g in j.groups:
-        change, stopped = asked.get(g, g.total) - g.total, 0
-        if change > 0:
+        change, stopped, added = asked.get(g, g.total) - g.total, 0, NONE
+        if change > 0 and (takes := known.takes.get(g.number, NOTHING_TAKEN)).older:
+            loses = any(j.groups[n].total > asked.get(j.groups[n], LARGEST) for n in takes.older if n < len(j.groups))
+            added = taken(j, g, change, takes, removed, only_removed=loses)
+            change = span_count(added)
+            g.waiting, g.total = span_add(g.waiting, added), g.total + change
+            g.unplaced, j.unplaced, j.returned = g.unplaced + change, j.unplaced + change, True
+        elif change > 0:
             grow(j, g, change)
         elif change < 0:
-            change, stopped = shrink(ledger, j, g, -change, left)
+            change, stopped, removed[g.number] = shrink(ledger, j, g, -change, left)
             left -= stopped
         if change or stopped or (same and g in asked):
-            ledger.fact("resize", j.id, g.number, g.total, change, stopped)
+            ledger.fact(
+                "resize", j.id, g.number, g.total, change, stopped, *((spell(added), g.indices) if added else ())
+            )
     ledger.transactions += left < most
     publish(ledger, at_ms, by)
     return any(g.total != total for g, total in asked.items())
@@ -314,11 +328,31 @@ def grow(j: JobRow, g: GroupRow, count: int) -> None:
     g.total, g.indices = g.total + count, g.indices + count
 
 
-def shrink(ledger: Ledger, j: JobRow, g: GroupRow, count: int, most: int) -> tuple[int, int]:
-    """Remove tasks; return minus the pending ones among them, and the number of running ones."""
+def taken(
+    j: JobRow, g: GroupRow, count: int, takes: TakeOver, removed: Mapping[int, Spans], *, only_removed: bool
+) -> Spans:
+    """Return the numbers of up to `count` tasks that a group takes over."""
+    pool = NONE
+    for number in takes.older:
+        if number < len(j.groups):
+            pool = span_add(pool, removed.get(number, NONE))
+            g.indices = max(g.indices, j.groups[number].indices)
+    tasks, _ = span_take(pool, min(count, span_count(pool)))
+    rest = 0 if only_removed else count - span_count(tasks)
+    again = spans(takes.again)
+    more, _ = span_take(again, min(rest, span_count(again)))
+    tasks, rest = span_add(tasks, more), rest - span_count(more)
+    if rest > 0:
+        tasks = span_add(tasks, (g.indices, g.indices + rest - 1))
+        g.indices += rest
+    return tasks
+
+
+def shrink(ledger: Ledger, j: JobRow, g: GroupRow, count: int, most: int) -> tuple[int, int, Spans]:
+    """Remove tasks; return minus the pending ones among them, the number of running ones, and all of them."""
     if count > g.unplaced and g.delayed:
         requeue(ledger, g, inf)
-    waiting = min(count, g.unplaced)
+    waiting, removed = min(count, g.unplaced), NONE
     if waiting:
         removed, g.waiting = span_tail(g.waiting, waiting)
         if g.losses:
@@ -326,14 +360,14 @@ def shrink(ledger: Ledger, j: JobRow, g: GroupRow, count: int, most: int) -> tup
         g.unplaced, j.unplaced, j.returned = g.unplaced - waiting, j.unplaced - waiting, True
     stopped = min(count - waiting, most)
     if stopped:
-        stop_newest(ledger, g, stopped)
+        removed = span_add(removed, stop_newest(ledger, g, stopped))
         g.stopped -= stopped
     g.total -= waiting + stopped
-    return -waiting, stopped
+    return -waiting, stopped, removed
 
 
-def stop_newest(ledger: Ledger, g: GroupRow, count: int) -> None:
-    """Stop `count` running tasks, newest index first. Each run is ended once."""
+def stop_newest(ledger: Ledger, g: GroupRow, count: int) -> Spans:
+    """Stop `count` running tasks, newest index first; return them. Each run is ended once."""
     running = [
         (spans[i], spans[i + 1], placement)
         for placement, index in g.runs.items()
@@ -341,14 +375,18 @@ def stop_newest(ledger: Ledger, g: GroupRow, count: int) -> None:
         for spans in (ledger.M[index].runs[placement][1],)
         for i in range(0, len(spans), 2)
     ]
-    parts: dict[int, Spans] = {}
+    parts = dict[int, Spans]()
+    all_of_them: Spans = NONE
     for first, last, placement in sorted(running, reverse=True):
         n = min(count, last - first + 1)
         if n:
-            parts[placement] = span_add(parts.get(placement, NONE), (last - n + 1, last))
+            newest: Spans = (last - n + 1, last)
+            parts[placement] = span_add(parts.get(placement, NONE), newest)
+            all_of_them = span_add(all_of_them, newest)
         count -= n
     for placement, part in parts.items():
         end_tasks(ledger, ledger.M[g.runs[placement]], placement, part, EndKind.STOPPED, "resize", ledger.stamp)
+    return all_of_them
 
 
 def as_stored(value: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from omega.cellstate.digest.hours import Owner
 from omega.cellstate.digest.values import DigestStep, Undigested
-from omega.cellstate.model import Job, JobState, Limits, MachineSpec
+from omega.cellstate.model import Job, JobState, Limits, MachineSpec, TakeOver
 from omega.cellstate.pools import Pools
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Housekept
@@ -74,10 +74,10 @@ class StopJobs(Protocol):
 class ChangeTotals(Protocol):
     """Totals of task groups change: by users, by steps of an update, by elastic jobs."""
 
-    def resize(
+    def resize(  # noqa: PLR0913, PLR0917 - what it was decided on, and what it changes
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
-        spec: Mapping[str, Any] | None = None,
+        spec: Mapping[str, Any] | None = None, takes: Mapping[int, TakeOver] | None = None,
     ) -> Job:  # fmt: skip
         """Set the totals of task groups by position, 0 or more (semantics 4); returns the job afterwards.
 
@@ -92,7 +92,8 @@ class ChangeTotals(Protocol):
 
         Programs pass `seen`, the totals by group that they decided on: Overtaken when one of them changed. The job's
         modify index, which marks changes by people, then stays. With `placed`, the placed tasks by group that they
-        decided on, it is Overtaken when these changed as well. `spec` replaces the job's in the same call.
+        decided on, it is Overtaken when these changed as well. `spec` replaces the job's in the same call. `takes`:
+        groups whose added tasks are not the next ones, see `TakeOver`.
         """
 
 

@@ -13,9 +13,11 @@ from omega.cellstate.model import (
     MOST_CLAIMS,
     MOST_GROUPS,
     MOST_STOPS,
+    NOTHING_TAKEN,
     Job,
     JobSpec,
     JobState,
+    TakeOver,
     TaskGroup,
     aims,
     runs_commands,
@@ -96,10 +98,10 @@ class RedisJobs(RedisPages):
         return self._alter("hold", job_id, at_ms, by, None, {"action": "gate" if said else "pass", "reason": said})
 
     @override
-    def resize(
+    def resize(  # noqa: PLR0913, PLR0917 - the port's
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
-        spec: Mapping[str, Any] | None = None,
+        spec: Mapping[str, Any] | None = None, takes: Mapping[int, TakeOver] | None = None,
     ) -> Job:  # fmt: skip
         # As many calls as it takes to stop running tasks MOST_STOPS at a time.
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
@@ -108,7 +110,8 @@ class RedisJobs(RedisPages):
         more["spec"] = b"" if spec is None else records.pack(dict(spec))
         while True:
             groups = [
-                f"{number} {total} {(seen or {}).get(number, '-')} {(placed or {}).get(number, '-')}"
+                f"{number} {total} {(seen or {}).get(number, '-')} {(placed or {}).get(number, '-')} "
+                f"{(takes or {}).get(number, NOTHING_TAKEN).text()}"
                 for number, total in totals.items()
             ]
             job = self._alter("resize", job_id, at_ms, by, check, more, groups)

@@ -196,7 +196,7 @@ def _assert(words: Sequence[str], dimensions: "Dimensions") -> _Read:
 
 
 def _resize(words: Sequence[str], _: "Dimensions") -> _Read:
-    job, group, total, waiting, stopped = words
+    job, group, total, waiting, stopped = words[:5]
     change = int(waiting) - int(stopped)
     return job, None, abs(change), {"group": int(group), "total": int(total), "change": change}
 

@@ -115,6 +115,7 @@ def job_tasks(cell: "Queries", job: "Job", log: JobLog | None = None) -> JobTask
     rows = [_removed(row) if _is_dropped(job, row) else row for row in found]
     hidden = ("unknown", "finished")  # a copy that finished is the task
     shown = [row for row in rows if row.state not in hidden or not job.groups[row.group].copies]
+    shown = [row for row in shown if row.state != "unknown" or not _is_taken_over(job, row.group)]
     return JobTasks(job, list(_with_stopping(shown, _leaving(cell, job))), unread)
 
 
@@ -150,6 +151,12 @@ def _is_dropped(job: "Job", row: TaskRow) -> bool:
     """Return whether tasks were removed from the total; those of a job that had ended already count as failed."""
     group = job.groups[row.group]
     return group.optional and not group.copies and row.state in _DROPS and not group.failed
+
+
+def _is_taken_over(job: "Job", group: int) -> bool:
+    """Return whether tasks of a group without a result may be in others: those of an array that was updated."""
+    groups = job.spec.get("groups") or ()
+    return "targets" in job.spec and group < len(groups) and groups[group].get("array") is not None
 
 
 def _removed(row: TaskRow) -> TaskRow:

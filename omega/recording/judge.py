@@ -169,7 +169,7 @@ class _Judging:
             restored.drop(words[3], int(words[4]), spans(words[5]))
         elif word == "resize":
             group, total, change, stopped = map(int, words[2:6])
-            restored.resize(words[1], group, total=total, change=change, stopped=stopped)
+            restored.resize(words[1], group, total=total, change=change, stopped=stopped, taken=words[6:])
         elif word == "update":
             restored.update(words[1])
         elif word == "limit":

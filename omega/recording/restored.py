@@ -1,6 +1,6 @@
 """The twin with the state of a recording's picture; changes of it that are not judged, as the log states them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -208,8 +208,12 @@ class Restored:
         if held := self.delayed.get((job_id, group)):
             self.delayed[job_id, group] = span_split(held, tasks)[1]
 
-    def resize(self, job_id: str, group: int, *, total: int, change: int, stopped: int) -> None:
+    def resize(
+        self, job_id: str, group: int, *, total: int, change: int, stopped: int, taken: Sequence[str] = ()
+    ) -> None:
         """Set the total of a group; its waiting tasks change by `change`, after `stopped` running ones ended.
+
+        Added tasks have the next numbers, or are `taken`: theirs, and how many the group has given out then.
 
         To remove more than wait, lost tasks whose delay has not ended wait first.
         """
@@ -217,7 +221,9 @@ class Restored:
         g = j.groups[group]
         if stopped - change > g.unplaced and (held := self.delayed.get((job_id, group))):
             self.requeue(g, held)
-        if change > 0:
+        if taken:
+            g.waiting, g.indices = span_add(g.waiting, spans(taken[0])), int(taken[1])
+        elif change > 0:
             g.waiting = span_add(g.waiting, (g.indices, g.indices + change - 1))
             g.indices += change
         elif change < 0:

@@ -285,8 +285,8 @@ class SupervisedScheduler:
             return cell.renew_scheduler(membership, self.lease_ms, figures)
 
     def _log_warnings(self) -> None:
-        """Log what the ordering warns of, each text once while it lasts."""
-        texts = set(self.scheduler.ordering.warnings)
+        """Log what the ordering warns of, and refused sizes of elastic jobs, each text once while it lasts."""
+        texts = {*self.scheduler.ordering.warnings, *self.scheduler.elastic.refusals()}
         for text in sorted(texts - self._warned):
             log.warning(text, member=self.member)
         self._warned = texts
@@ -304,7 +304,8 @@ class SupervisedScheduler:
         where |= {"at_ms": int(time.time() * 1000), "uses_pools": self.scheduler.uses_pools}
         return still.as_dict(time.time(), len(queue.ready), queue.blocked_jobs) | {
             "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
-            "failing": {} if failing is None else failing.by_text(self.scheduler), "failed": self._failed,
+            "failing": ({} if failing is None else failing.by_text(self.scheduler)) | self.scheduler.elastic.refusals(),
+            "failed": self._failed,
             "job_fields": [each.as_json() for each in self.scheduler.job_fields],
             "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
             "settings": settings_of(self.scheduler), EARLIER: self._earlier, **where,

@@ -25,11 +25,11 @@ def job(version: int, count: int = 3, *, cpu: int = 1, down: int = 1, healthy: s
     return JOB.format(version=version, count=count, cpu=cpu, down=down, healthy=healthy)
 
 
-def looked_after(cell: RedisCell) -> AbstractContextManager[None]:
-    """What the heartbeat of a service scheduler does for updates, more often."""
+def looked_after(cell: RedisCell, kind: str = "service") -> AbstractContextManager[None]:
+    """What the heartbeat of a scheduler does for updates, more often."""
 
     def look(own: RedisCell) -> Callable[[], object]:
-        rollouts = Rollouts("service", "service/0")
+        rollouts = Rollouts(kind, f"{kind}/0")
 
         def step() -> None:
             rollouts.step(own, "1" * 256, time.time_ns() // 1_000_000)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from omega.cellstate import ranges
 from omega.cellstate.audit import verify
+from omega.cellstate.errors import BadInput
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
@@ -91,6 +93,24 @@ def test_speculation_is_added_to_running_tasks() -> None:
     assert (place.cell.update_state("a"), verify(place.cell).violations) == ("", ())
 
 
+@pytest.mark.parametrize("replaced", [(), ("frames",), ("sound",)])
+def test_speculation_is_not_added_to_running_tasks_of_several_groups(replaced: tuple[str, ...]) -> None:
+    groups = [FRAMES, replace(FRAMES, spec={"name": "sound"})]
+    place = Place(tuple(groups), {})
+    after = [replace(each, duration_ms=5) if each.spec["name"] in replaced else each for each in groups]
+    with pytest.raises(BadInput, match=r"speculation cannot be added to the running tasks of group (frames|sound)"):
+        place.update(with_copies(after), COPIED)
+    assert (place.cell.copied_jobs("batch"), place.own()) == ([], {"3600000": 4})
+
+
+def test_speculation_is_added_to_several_groups_whose_tasks_are_all_replaced() -> None:
+    groups = [FRAMES, replace(FRAMES, spec={"name": "sound"})]
+    place = Place(tuple(groups), {})
+    assert place.update(with_copies([replace(each, duration_ms=5) for each in groups]), COPIED) == 8
+    assert [(group.copies, group.placed) for group in place.job.groups[2:]] == [(False, 4), (True, 0)] * 2
+    assert (place.cell.update_state("a"), verify(place.cell).violations) == ("", ())
+
+
 @pytest.mark.parametrize("name", ["", "frames"])
 @pytest.mark.parametrize("case", ["duration", "count", "removed"])
 def test_a_job_with_speculation_is_updated(name: str, case: str) -> None:
@@ -164,3 +184,22 @@ def test_the_page_says_what_a_change_of_each_field_does() -> None:
     for effect in Effect:
         fields = [{name for name, its in table.items() if its is effect} for table in (JOB_FIELDS, GROUP_FIELDS)]
         assert said["finds the job that is updated" if effect is Effect.FINDS else effect.value] == fields
+
+
+@pytest.mark.parametrize("array", [{"first": 1, "step": 1}, {"first": 0, "step": 2}, None])
+def test_an_update_keeps_the_indices_of_an_array(array: dict[str, int] | None) -> None:
+    group = replace(FRAMES, spec={"name": "frames", "array": {"first": 0, "step": 1}})
+    place = Place((group,), {})
+    with pytest.raises(BadInput, match="an update keeps the indices of an array, and group frames would have others"):
+        place.update((replace(group, spec={"name": "frames"} | ({"array": array} if array else {})),), {})
+    assert place.update((replace(group, count=6),), {}) == 0, "the end of its range may change"
+    assert place.own() == {"3600000": 6}
+
+
+def test_an_array_of_a_service_keeps_one_of_each_index() -> None:
+    group = replace(FRAMES, duration_ms=1, spec={"name": "frames", "array": {"first": 0, "step": 1}})
+    place = Place((group,), {}, "service")
+    place.update((replace(group, duration_ms=2, count=5),), {})
+    place.update((replace(group, duration_ms=3, count=5),), {})
+    tasks = sorted(task for run in place.cell.runs([0]) if not run.leaving for task in ranges.indices(run.tasks))
+    assert (tasks, place.own(), verify(place.cell).violations) == ([0, 1, 2, 3, 4], {"3": 5}, ())

@@ -16,6 +16,7 @@ from omega.schedulers.policies import Ordering, Placement
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.process.log import log
 from omega.schedulers.process.scheduler import HUNG_LEASES, SupervisedScheduler
+from omega.schedulers.resizing import REST_SECONDS, Resized
 from omega.schedulers.sharing import owned
 from omega.schedulers.work import Work
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
@@ -286,3 +287,15 @@ def test_what_the_ordering_warns_of_is_logged_once_while_it_lasts(
     said.append("scaled")
     beating.beat()
     assert logged == ["scaled", "scaled"]
+
+
+def test_sizes_that_the_store_refuses_are_logged_and_shown(beating: Beating, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged, elastic = list[str](), beating.rig.scheduler.elastic
+    monkeypatch.setattr(log, "warning", lambda text, **_: logged.append(text))
+    elastic.jobs["a"] = {}
+    elastic.answered(Resized([], {"a": "job a: too many"}), 5.0)
+    beating.beat()
+    beating.beat()
+    assert logged == ["job a: too many"]
+    shown = beating.rig.other.figures()["batch/0"]["failing"]
+    assert shown == {"job a: too many": {"a": int((5 + REST_SECONDS) * 1000)}}

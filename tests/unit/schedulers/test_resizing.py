@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.model import JobSpec, MachineState, TaskGroup, bucket_of
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import Gang, JobSpec, MachineState, TaskGroup, bucket_of
 from omega.cellstate.shards import TRIES, Worker
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.schedulers.failing import FailingJobs
 from omega.schedulers.policies import Sizing
 from omega.schedulers.presets import mapreduce
-from omega.schedulers.resizing import LOOK_SECONDS, REST_SECONDS
+from omega.schedulers.resizing import LOOK_SECONDS, REST_SECONDS, Resize, Resized, resize
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import owned
 from omega.schedulers.sizing.model import PLAN
@@ -336,3 +338,51 @@ def test_without_sizing_nobody_asks() -> None:
     found = Rig((1_000, 1_000))
     found.rest()
     assert all(type(effect).__name__ not in ("Measure", "Resize") for effect, _ in found.answers)
+
+
+def refusing(found: Rig, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Submit a gang that may not grow: its room would let it have more workers than fit in one transaction."""
+    monkeypatch.setattr("omega.cellstate.redis.jobs.MOST_CLAIMS", 5)
+    found.submit(job(gang=Gang.YES))
+    found.until_placed("a")
+    pass_looks(found)
+    return "job a: a gang of more than 5000 tasks; that is the most in one transaction"
+
+
+def test_a_size_that_the_store_refuses_is_shown_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rig(MaxParallelism())
+    found.scheduler.failing = FailingJobs()
+    text = refusing(found, monkeypatch)
+    (jobs,) = found.scheduler.elastic.refusals().values()
+    assert (list(found.scheduler.elastic.refusals()), list(jobs), sizes(found)) == ([text], ["a"], (0, 5, 0, 0))
+    asked = len([effect for effect, _ in found.answers if isinstance(effect, Resize)])
+    pass_looks(found, REST_SECONDS / 2)
+    assert len([effect for effect, _ in found.answers if isinstance(effect, Resize)]) == asked, "it rests"
+    monkeypatch.undo()
+    pass_looks(found, REST_SECONDS)
+    assert (found.scheduler.elastic.refusals(), sizes(found)) == ({}, (0, 5, 0, 55))
+    found.check()
+
+
+def test_a_size_that_the_store_refuses_ends_a_scheduler_of_a_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rig(MaxParallelism())
+    with pytest.raises(Refused, match="a gang of more than"):
+        refusing(found, monkeypatch)
+
+
+@pytest.mark.parametrize("how", [EndKind.FINISHED, EndKind.FAILED])
+@pytest.mark.parametrize("tasks", ["*", "0"])
+def test_workers_that_end_before_a_new_size_are_no_fault(how: EndKind, tasks: str) -> None:
+    found = rig(RelativeSize(2))
+    found.submit(job(asked=3, maps=3))
+    found.until_placed("a")
+    runs = [run for run in found.other.runs(range(10)) if run.job == "a"]
+    found.other.end([TaskEnd(run.machine, run.placement, how, tasks) for run in runs if run.group == 0], 0, "e0")
+    assert resize(Resize({"a": {0: 0}, "gone": {0: 1}}), found.other, 0, "mapreduce/0") == Resized([])
+
+
+def test_a_group_that_is_not_there_is_refused() -> None:
+    found = rig(AsAsked())
+    found.submit(job())
+    refused = resize(Resize({"a": {2: 1}}), found.other, 0, "mapreduce/0").refused
+    assert refused == {"a": "job a: has 2 task groups, numbered from 0; see omega job status a"}
