@@ -212,18 +212,9 @@ def test_a_cell_of_a_day_is_the_same_elsewhere(tmp_path: Path) -> None:
 
 def backed_up(url: str, file: str) -> dict[str, Any]:
     """What a backup says of the cell, in a process of its own: commands of this one share their output."""
-    program = [
-        Path(sys.executable).parent / "omega",
-        "--store",
-        url,
-        "--cell",
-        "day",
-        "--json",
-        "store",
-        "backup",
-        file,
-    ]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    omega = str(Path(sys.executable).parent / "omega")
+    words = ["--store", url, "--cell", "day", "--json", "store", "backup", file]
+    done = subprocess.run([omega, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (saved,) = json.loads(done.stdout)["cells"]
     return dict(saved)

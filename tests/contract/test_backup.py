@@ -83,6 +83,17 @@ def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
     assert copy.name in cells(stand.cell.client)
 
 
+def test_a_queue_that_is_emptied_between_listing_and_reading_is_left_out(
+    stand: RedisStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler placed its last job: "the key …:pending:service is a none, another program created it"."""
+    assert isinstance(stand.cell, RedisCell)
+    client, listed = stand.cell.client, stand.cell.client.scan_iter
+    gone = f"omega:{{{stand.cell.name}}}:pending:gone".encode()
+    monkeypatch.setattr(client, "scan_iter", lambda **words: [*listed(**words), gone])
+    assert "pending:gone" not in read_backup(stand.cell, 1).small
+
+
 def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
     stand.cell.submit([job("writer", count=1, kind="other")], 99, "ada")
     assert stand.cell.claim_directory("/out", "writer", expire_ms=KEPT_MS) is None
