@@ -63,6 +63,13 @@ def gone(job: Job) -> bool:
     return ended(job) and not any(leaving for group in job.groups for _, _, leaving in group.runs)
 
 
+def did_not_finish(job: Job) -> bool:
+    """Return whether the jobs that wait for it to finish are stopped: it ended otherwise, or is being stopped."""
+    if job.state in (JobState.STOPPED, JobState.ABANDONED):
+        return True
+    return ended(job) and any(group.finished != group.total for group in job.groups)
+
+
 def own_groups(job: Job) -> list[GroupStatus]:
     """Return the groups of a job without copies of tasks, and without failures of versions that an update replaced.
 
