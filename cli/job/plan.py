@@ -77,7 +77,7 @@ def _plan(
     with render.busy("planning", quiet=app.as_json):
         plans, document = plan_jobs(cell, specs, scored=verbose)
     if app.as_json:
-        render.document(document | {"updates": updates})
+        render.document(document | ({"updates": updates} if updates else {}))
     else:
         for text in document["warnings"]:
             render.warning(text)
