@@ -216,7 +216,7 @@ class Submitted(NamedTuple):
     """Result of a submission: ``new``, ``same`` (already stored), ``id`` or ``name`` (taken, by `holder`).
 
     ``pool``: pools are configured, and `holder` is no leaf of them; ``user``: its user may not submit to the pool
-    `holder`. ``after``: it depends on `holder`, which does not exist; ``never``: which did not finish and never will.
+    `holder`. ``after``: it depends on `holder`, which does not exist.
     `modified` is the job's modify index, 0 when it was refused.
     """
 

@@ -26,8 +26,8 @@ from omega.queries.use import BY, use
 def command(app: App, by: str, begin: str | None, end: str | None, as_csv: bool) -> None:
     """Show what users, pools or kinds used: core-hours, memory-hours (MiB), tasks, waits, evictions.
 
-    Hourly sums are kept for 90 days and count as whole hours. Housekeeping adds each entry of the log once; spans of
-    which entries were trimmed before are listed as gaps.
+    Hourly sums are kept for 90 days and count as whole hours. Housekeeping adds each entry of the log once, within
+    a lease; the output says up to which time it has. Spans of which entries were trimmed before are listed as gaps.
     """
     now = app.now_ms()
     from_ms, to_ms = (None if text is None else time_of(text, now) for text in (begin, end))
@@ -73,6 +73,8 @@ def _show(document: Mapping[str, Any], by: str) -> None:
     render.records(rows)
     if document["counted_to_ms"] is None:
         render.note("nothing was counted yet; a scheduler or agent counts within its lease")
+    else:
+        render.note(f"counted up to {_clock(document['counted_to_ms'])}; housekeeping adds what came later")
     for gap in document["gaps"]:
         render.note(f"gap: what tasks held is unknown from {_clock(gap['from_ms'])} to {_clock(gap['to_ms'])}")
 

@@ -146,9 +146,6 @@ def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
     """Why a job was not taken."""
     if answer.status == "after":
         return Refused(f"job {spec.name}: waits for {answer.holder}, which is not there (any more); see omega job list")
-    if answer.status == "never":
-        advice = "submit that again, or wait for it with the outcome any"
-        return Refused(f"job {spec.name}: waits for {answer.holder} to finish, which did not and never will; {advice}")
     if answer.status == "pool":
         return Refused(f"job {spec.name}: {answer.holder!r} is no pool that holds jobs; see omega pool list")
     if answer.status == "user":

@@ -139,7 +139,9 @@ class JobFacts:
     terms: tuple[Terms, ...] | None = None
     """What of its groups never changes; None where the log does not have it."""
     indices: int = 0
-    """Indices of tasks that were given out, without those of copies; of a job that was submitted in the log."""
+    """Indices of tasks that it was submitted with, without those of copies; of a job that was submitted in the log."""
+    grown: dict[int, int] = field(default_factory=dict)
+    """Indices that each group gave out since. A group that takes tasks over had none before."""
     totals: dict[int, int] = field(default_factory=dict)
     """Tasks of its groups after the last resize."""
     optional: frozenset[int] = NONE
@@ -341,7 +343,7 @@ class Register:
         job = self.jobs[job_id] = JobFacts((name, kind, int(total), fact.at_ms), fact.by, held=None)
         job.order, version = self.submissions if self.complete else None, fact.version
         job.modified, job.surely, job.arrived, job.update = frozenset({version}), True, (version, version), ""
-        job.gate, job.released, job.indices = "", False, int(total)
+        job.gate, job.released, job.indices, job.grown = "", False, int(total), {}
         gangs, groups = terms_in(fact.settings)
         job.gang, job.terms = gangs.get(job_id, (0, 0)), groups.get(job_id)
 
@@ -374,7 +376,8 @@ class Register:
             job.arrived = job.arrived[0], version
             if word == "resize":
                 job.totals[int(words[2])] = int(words[3])
-                job.indices += max(0, int(words[4]))
+                group, added, taken = int(words[2]), max(0, int(words[4])), words[7:]
+                job.grown[group] = int(taken[0]) if taken else job.grown.get(group, 0) + added
             elif len(words) == 3:
                 job.awaits = NOBODY
             else:

@@ -41,8 +41,9 @@ def indices_follow_from_log(_: Inspection, cell_state: CellState, replay: Replay
     for job in cell_state.jobs.values():
         entry = replay.register.jobs.get(job.id)
         given = sum(group.indices for group in job.groups if not group.copies)
-        if entry is not None and entry.submitted is not None and given != entry.indices:
-            yield Violation(4, f"has given out {given} indices, by the log {entry.indices}", f"job {job.id}")
+        told = 0 if entry is None else entry.indices + sum(entry.grown.values())
+        if entry is not None and entry.submitted is not None and given != told:
+            yield Violation(4, f"has given out {given} indices, by the log {told}", f"job {job.id}")
 
 
 def terms_follow_from_log(_: Inspection, cell_state: CellState, replay: Replay) -> Iterator[Violation]:

@@ -8,9 +8,8 @@
 -- pool, user and class of expected duration (parts/lanes.lua); its opaque spec.
 -- Reply  {"ok", version, answer…}: "new", "same INDEX" (its modify index), "id" (the id belongs to another
 --        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
---        that was submitted earlier, or stands earlier in this call, is; so no circle arises) or "never ID" (for
---        one that has not finished and never will), "pool POOL" (pools are configured, and that is no leaf of
---        them; POOL as in lanes) or "user POOL" (the lists of users of that pool and those above it do not admit the
+--        that was submitted earlier, or stands earlier in this call, is; so no circle arises), "pool POOL" (pools are
+--        configured, and that is no leaf of them; POOL as in lanes) or "user POOL" (the lists of users of that pool and those above it do not admit the
 --        job's user); or {"keys", name…} with nothing done.
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
@@ -96,8 +95,8 @@ end
 
 local answers, fresh, by_id, by_name, waiting = {}, {}, {}, {}, {}
 
--- The unmet dependencies of a new job; nil and the answer when the job is refused: it waits for a job that does not exist,
--- or that ended in another state than required.
+-- The unmet dependencies of a new job; nil and the answer when the job is refused: it waits for a job that does not exist.
+-- One that ended in another state than required is kept: housekeeping stops the new job, as if the other ended just now.
 local function open_links(links)
   local kept = {}
   for link in gmatch(links, '<[^<>]+') do
@@ -107,9 +106,7 @@ local function open_links(links)
       kept[#kept + 1] = link
     elseif not j then
       return nil, 'after ' .. id
-    elseif plus == '' and (j.state == JOB_STOPPED or j.state == ABANDONED or (j.was_complete and not finished(j))) then
-      return nil, 'never ' .. id
-    elseif not j.was_complete then
+    elseif not j.was_complete or (plus == '' and not finished(j)) then
       kept[#kept + 1] = link
     end
   end
@@ -176,6 +173,7 @@ local function enter(a)
       other.links = other.links .. '>*'
       if not by_id[id] then touch_job(other) end
     end
+    if other.was_complete then chores[#chores + 1], chores[#chores + 2] = '0', id end
   end
   a.state = a.links == '' and ACTIVE or HELD
   by_id[a.id], by_name[a.name] = a, a.id
@@ -236,6 +234,7 @@ if #fresh > 0 then
   store(jobnames_key, named_rows)
   in_chunks('ZADD', recent_key, listed)
   in_chunks('ZADD', waiters_key, waiting)
+  in_chunks('ZADD', housekeeping_key, chores)
   write_pending()
   announce(lanes.write(), at, by, 'settings', settings)
   lanes.totals.write()

@@ -68,8 +68,8 @@ def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held
             answers.append(Submitted(spec.id, "name", ledger.names[spec.name]))
         elif ledger.pools_state and (refused := refused_pool(ledger, spec)):
             answers.append(refused)
-        elif spec.after and (why := hopeless(ledger, spec)):
-            answers.append(why)
+        elif missing := next((wait.job for wait in spec.after if wait.job not in ledger.J), ""):
+            answers.append(Submitted(spec.id, "after", missing))
         else:
             answers.append(Submitted(spec.id, "new", "", ledger.version + 1))
             ledger.pend.append(enter(ledger, spec, at_ms, held=held))
@@ -78,18 +78,6 @@ def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held
         write_pending(ledger)
         announce(ledger, at_ms, by, settings=jobs_text(jobs) if ledger.log else "")
     return answers
-
-
-def hopeless(ledger: Ledger, spec: JobSpec) -> Submitted | None:
-    """Return why a job cannot be accepted: it depends on a job that does not exist or did not finish."""
-    for wait in spec.after:
-        j = ledger.J.get(wait.job)
-        if j is None:
-            return Submitted(spec.id, "after", wait.job)
-        over = j.complete or j.state in (JobState.STOPPED, JobState.ABANDONED)
-        if not wait.any_end and over and not finished(j):
-            return Submitted(spec.id, "never", wait.job)
-    return None
 
 
 def enter(ledger: Ledger, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
@@ -102,9 +90,12 @@ def enter(ledger: Ledger, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
     if held:
         j.waits.append("*")
     for wait in spec.after:
-        if not ledger.J[wait.job].complete:
+        other = ledger.J[wait.job]
+        if not other.complete or not (wait.any_end or finished(other)):
             j.waits.append(f"{wait.job}{'+' if wait.any_end else ''}")
-            ledger.J[wait.job].awaited = True
+            if other.complete:  # housekeeping stops this job, as if the other ended just now
+                ledger.due[other.id] = 0
+            other.awaited = True
             ledger.waiters.setdefault(wait.job, {})[j.id] = None
             ledger.waited = True
     if j.waits:

@@ -9,6 +9,7 @@ from omega.changes import RUNS_PER_CALL, change_json, check_owner, end, resize a
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.options import check_option, force_option, jobs_options, one_only
+from omega.cli.job.preview import dry_run_option, preview_resize
 from omega.queries import units
 from omega.queries.job_state import state
 from omega.queries.jobs import job_to_change
@@ -64,18 +65,24 @@ _MOST_DIGITS = 15
 @click.argument("words", nargs=-1, required=True, metavar="[GROUP] COUNT")
 @check_option
 @force_option
-@click.pass_obj
-def resize(app: App, job: str, words: Sequence[str], check: int | None, force: bool) -> None:
+@dry_run_option
+@click.pass_context
+def resize(ctx: click.Context, job: str, words: Sequence[str], check: int | None, force: bool, dry_run: bool) -> None:
     """Change the number of tasks of a GROUP of JOB to COUNT.
 
     GROUP is a task group's name or position; a job with one group needs none.
 
     Added tasks are pending. Pending tasks are removed first; then the newest running tasks are stopped.
+
+    The exit status of --dry-run is 3 when added tasks would be pending.
     """
+    app: App = ctx.obj
     *named, number = words
     if len(named) > 1 or not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) > _MOST:
         raise click.UsageError(f"give [GROUP] COUNT, with a COUNT from 0 to {_MOST:,}")
     count, group = int(number), named[0] if named else None
+    if dry_run:
+        ctx.exit(preview_resize(app.open(), job, group, count, as_json=app.as_json))
 
     change(
         app,

@@ -23,7 +23,12 @@ SOURCES = {"files": "from files on this computer", "agent": "from its agent", "s
 
 @click.command()
 @click.argument("job")
-@click.option("--task", type=click.IntRange(0), metavar="N", help="Number of the task (default: 0).")
+@click.option(
+    "--task",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Number of the task from 0, in an array its position, not its index (default: 0).",
+)
 @click.option("--index", type=click.IntRange(0), metavar="N", help="Index of the task in its array, instead of --task.")
 @click.option("--group", metavar="NAME", help="Name of its task group (default: the first).")
 @click.option(

@@ -9,20 +9,20 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.any_cell import Several, check_policy, files_reader, policy_option
 from omega.cli.job.options import job_file, read_bytes, read_file
+from omega.cli.job.preview import FITS, LACKS, exit_code, show_update
 from omega.cli.job.run_options import run_options
 from omega.cli.job.script import plan_script, refuse_options
+from omega.client.dry_runs import planned_update
 from omega.jobfile.script import STDIN, Script, is_script
 from omega.queries import units
 from omega.queries.job_fields import KindFields
 from omega.queries.plans import PlannedJob, plan_jobs
-from omega.submission import check_names, check_pools, jobs_of, prepared
+from omega.submission import check_pools, jobs_of, names_taken, prepared
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import StoredCell
 
-FITS, LACKS = 0, 3
-"""Exit codes: every task would be placed or exists already; some task would be pending."""
 MOST_ROWS = 20
 
 
@@ -39,6 +39,8 @@ def command(ctx: click.Context, /, files: Sequence[str], verbose: bool, cells_po
     pools, tasks that would be placed by evictions after the starvation timeout count as placed. The exit status
     is 0 when every task fits or the job exists unchanged, 3 when tasks would be pending, 1 on an error.
 
+    Of a job whose name a live job has it shows what omega job update would replace, keep and add.
+
     With --cell any, or --cell A,B, it shows to which cell each job would go, and what each cell offers.
     """
     app: App = ctx.obj
@@ -53,30 +55,39 @@ def command(ctx: click.Context, /, files: Sequence[str], verbose: bool, cells_po
         ctx.exit(FITS if Several(ctx, names, cells_policy).plan(files_reader(app.user, read)) else LACKS)
     if is_script(data):
         cell = app.open()
+        updates = list[dict[str, Any]]()
         specs = plan_script(ctx, cell, Script.read(STDIN if files[0] == "-" else files[0], data, files[1:]))
     else:
         refuse_options(ctx, files[0])
         read = [job_file(files[0], data), *(read_file(name) for name in files[1:])]
         cell = app.open()
         fields = KindFields(cell)
-        specs = prepared(cell, jobs_of(cell, read, fields), app.user, fields)
-        check_names(cell, specs)
-    ctx.exit(_plan(app, cell, specs, verbose=verbose))
+        read_specs = jobs_of(cell, read, fields)
+        live = {spec.id for spec, _ in names_taken(cell, read_specs)}
+        specs = prepared(cell, [spec for spec in read_specs if spec.id not in live], app.user, fields)
+        updating = prepared(cell, [spec for spec in read_specs if spec.id in live], None, fields)
+        updates = [planned_update(cell, spec) for spec in updating]
+    ctx.exit(_plan(app, cell, specs, updates, verbose=verbose))
 
 
-def _plan(app: App, cell: "StoredCell", specs: "Sequence[JobSpec]", *, verbose: bool) -> int:
+def _plan(
+    app: App, cell: "StoredCell", specs: "Sequence[JobSpec]", updates: Sequence[dict[str, Any]], *, verbose: bool
+) -> int:
     check_pools(cell, specs)
     with render.busy("planning", quiet=app.as_json):
         plans, document = plan_jobs(cell, specs, scored=verbose)
     if app.as_json:
-        render.document(document)
+        render.document(document | ({"updates": updates} if updates else {}))
     else:
         for text in document["warnings"]:
             render.warning(text)
         for plan in plans:
             _show(plan, most=None if verbose else MOST_ROWS)
+        for update in updates:
+            show_update(update)
         render.note("nothing was submitted")
-    return LACKS if any(plan.unplaced for plan in plans) else FITS
+    lacks = any(plan.unplaced for plan in plans) or any(map(exit_code, updates))
+    return LACKS if lacks else FITS
 
 
 def _show(plan: PlannedJob, most: int | None) -> None:

@@ -1,10 +1,11 @@
 """``omega job status``."""
 
+import shlex
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,7 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.mapreduce import progress
 from omega.cli.options import all_cells_option
+from omega.jobfile.written import duration
 from omega.queries import units
 from omega.queries.event_text import sentences
 from omega.queries.events import Event
@@ -121,6 +123,25 @@ def show(status: JobStatus, now_ms: int) -> None:
         rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
+    for i, (name, its) in enumerate(zip(group_names(job), said, strict=False)):
+        if i in current and (told := _asked(its)):
+            render.line(f"{name}: {told}")
+
+
+def _asked(said: Mapping[str, Any]) -> str:
+    """Return what a task group runs, for how long at most, and on which machines, as a job file has it."""
+    limit, constraints = said.get("time_limit"), said.get("constraints", ())
+    return " · ".join(
+        [
+            *([shlex.join(said["command"])] if said.get("command") else []),
+            *([f"time limit {duration(limit)}"] if limit else []),
+            *([f"constraints {', '.join(map(_constraint, constraints))}"] if constraints else []),
+        ]
+    )
+
+
+def _constraint(said: object) -> str:
+    return f"prefer {said['prefer']}" if isinstance(said, Mapping) and "prefer" in said else str(said)
 
 
 def _share(status: JobStatus) -> str:

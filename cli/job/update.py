@@ -11,6 +11,7 @@ from omega.changes import update
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, force_option, read_file
+from omega.cli.job.preview import dry_run_option, preview_update
 from omega.queries import units
 from omega.queries.job_fields import KindFields
 from omega.queries.job_status import progress, update_progress
@@ -18,7 +19,7 @@ from omega.queries.job_texts import update_text
 from omega.submission import jobs_of, prepared
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Job
+    from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.ports import JobStore
     from omega.jobfile.reader import JobFile
     from omega.updating import GroupChange, JobUpdate
@@ -31,15 +32,22 @@ PAUSE_SECONDS = 0.25
 @check_option
 @force_option
 @follow_option
+@dry_run_option
 @click.pass_context
-def command(ctx: click.Context, file: str, check: int | None, follow: bool | None, force: bool) -> None:
+def command(ctx: click.Context, file: str, check: int | None, follow: bool | None, force: bool, dry_run: bool) -> None:
     """Replace the tasks of a running job step by step by those in FILE (- for stdin).
 
     The schedulers of its kind replace at most `update: {max_down: N}` tasks of a group at once. A new task counts when
     it has been up for `health: {healthy_after: 10s}`. The update stops when new tasks fail, when the job ends before
     they count, or without progress for `progress_deadline: 10m` beyond that; the exit status is then 1. A service that
     ended restarts with the tasks in FILE.
+
+    --dry-run prints what would be replaced, kept and added; its exit status is 3 when added tasks would be pending.
     """
+    if dry_run:
+        app: App = ctx.obj
+        cell = app.open()
+        ctx.exit(preview_update(cell, _asked(cell, read_file(file)), as_json=app.as_json))
     update_by_file(ctx, read_file(file), check, follow=follow, force=force)
 
 
@@ -49,13 +57,16 @@ def update_by_file(
     """Update the one job of a file that was read. Raises BadInput when it has several."""
     app: App = ctx.obj
     cell = app.open(to_change=True)
+    job, change = update(cell, _asked(cell, read), check, app.user, app.now_ms, app.by, force=force)
+    report(ctx, cell, job, change, follow=follow)
+
+
+def _asked(cell: "JobStore", read: "JobFile") -> "JobSpec":
     fields = KindFields(cell)
     specs = jobs_of(cell, [read], fields)
     if len(specs) != 1:
         raise BadInput(f"{read.name}: {len(specs)} jobs; update one at a time")
-    spec = prepared(cell, specs, None, fields)[0]
-    job, change = update(cell, spec, check, app.user, app.now_ms, app.by, force=force)
-    report(ctx, cell, job, change, follow=follow)
+    return prepared(cell, specs, None, fields)[0]
 
 
 def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate", *, follow: bool | None) -> None:

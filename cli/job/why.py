@@ -13,13 +13,17 @@ from omega.queries import units
 from omega.queries.delays import delay_text
 from omega.queries.event_text import clock
 from omega.queries.explanations import Explained, explain_machine, past_reasons, settled, waits
+from omega.queries.job_history import past
 from omega.queries.job_status import losses
 from omega.queries.job_texts import loss_lines
 from omega.queries.jobs import find_job
+from omega.queries.names import Names
 from omega.queries.pool_standing import sentences, share_sentences
 from omega.queries.shortfalls import MOST_MACHINES
 
 if TYPE_CHECKING:
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
     from omega.schedulers.constraints.explanation import DemandStep, GroupExplanation
 
 WIDTH = 56
@@ -49,12 +53,25 @@ def command(app: App, job: str, machine: str | None, verbose: bool) -> None:
         return
     if not waits(asked):
         _show_settled(app, settled(cell, asked) | (refused if app.as_json else {}))
+        _show_evictors(app, cell, asked)
         return
     explained = Explained.of(cell, asked, None if verbose and app.as_json else MOST_MACHINES)
     if app.as_json:
         render.document(explained.as_json() | refused)
     else:
         _show(app, explained, verbose=verbose)
+        _show_evictors(app, cell, asked)
+
+
+def _show_evictors(app: App, cell: "Queries", job: "Job") -> None:
+    """Print for which jobs, and whose, tasks of a job were evicted, as far as its history has it."""
+    evicted = {} if app.as_json else past(cell, job).evicted_for
+    specs = cell.specs(sorted(evicted)) if evicted else {}
+    names = Names(cell)
+    for other, tasks in evicted.items():
+        user = specs.get(other, {}).get("user")
+        whose = f" of user {user}" if user else ""
+        render.line(f"  evicted: {units.count(tasks, 'task')} for {names.job(other)}{whose}")
 
 
 def _show_machine(dimensions: Dimensions, explained: Mapping[str, Any]) -> None:

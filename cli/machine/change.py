@@ -32,7 +32,8 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
         tasks = each["tasks"]
         more += f" · {units.count(tasks, 'task')} still running" if tasks and to is MachineState.DRAINED else ""
         if deadline_ms is not None:
-            more += f" · evicted after {units.seconds(deadline_ms / 1000)}" if deadline_ms else " · evicted now"
+            after = f"after {units.seconds(deadline_ms / 1000)}" if deadline_ms else "next"
+            more += f" · evicted {after}, by housekeeping"
         more += " · its agent ends" if "agent_ends" in each else ""
         render.line(f"machine {each['name']} {done}{was}{more}")
 
@@ -45,7 +46,7 @@ def drain(app: App, names: Sequence[str], deadline: str | None) -> None:
     """Drain machines: running tasks finish, no new tasks are placed. Tasks of services end only at a --deadline.
 
     With --deadline, tasks still running at the deadline are evicted by any scheduler or agent of the cell, and
-    placed elsewhere.
+    placed elsewhere. That is some seconds after the deadline, also with 0; omega machine up before then keeps them.
     """
     from omega.cellstate.durations import parse_duration
 

@@ -60,7 +60,8 @@ def _show_runs(status: MachineStatus, *, verbose: bool) -> None:
         job = status.jobs.get(run.job)
         need = units.amounts(status.cell.dimensions, job.groups[run.group].need) if job else ""
         rows.append(
-            {">placement": str(run.placement), "job": run.job, "name": job.name if job else "", ">group": run.group}
+            {">placement": str(run.placement), "job": run.job, "name": job.name if job else ""}
+            | {"user": status.users.get(run.job, ""), ">group": run.group}
             | {"tasks": run.tasks}
             | ({">precedence": str(job.precedence) if job else "", "each task": need} if verbose else {})
             | {"state": "stopping" if run.leaving else "running"}

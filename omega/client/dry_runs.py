@@ -45,12 +45,12 @@ class DryRuns:
     def plan_release(self, job: str) -> Document:
         """Return where the unplaced tasks of a job would be placed if it were released now, as `plan` does."""
         with self._connections.cell() as cell:
-            return self._planned(cell, job, None, None)
+            return _planned(cell, job, None, None)
 
     def plan_resize(self, job: str, count: int, *, group: str | None = None) -> Document:
         """Return where the additional tasks of a group of `count` tasks would be placed, as `plan` does."""
         with self._connections.cell() as cell:
-            return self._planned(cell, job, group, count)
+            return planned_resize(cell, job, group, count)
 
     def plan_update(self, job: JobLike) -> Document:
         """Return the fields that an update by `job` would change, and how many tasks it would replace.
@@ -61,7 +61,7 @@ class DryRuns:
             specs = given_jobs(cell, [job], fields := KindFields(cell)).specs
             if len(specs) != 1:
                 raise BadInput(f"{len(specs)} jobs; update one at a time")
-            return _update(cell, submission.prepared(cell, specs, None, fields)[0])
+            return planned_update(cell, submission.prepared(cell, specs, None, fields)[0])
 
     def plan_revert(self, job: str, to: int | None = None) -> Document:
         """Return the fields that `revert` would change, and how many tasks it would replace."""
@@ -69,25 +69,30 @@ class DryRuns:
 
         with self._connections.cell() as cell:
             record = job_to_change(cell, job)
-            return _update(cell, find(record, to).spec(record))
-
-    @staticmethod
-    def _planned(cell: "JobStore", job: str, group: str | None, count: int | None) -> Document:
-        from omega.queries.plans import plan_more
-        from omega.schedulers.rolling import count_of, targets
-
-        record = job_to_change(cell, job)
-        if count is None:
-            more, before = None, None
-        else:
-            at = changes.group_of(record, group)
-            before = next(count_of(record, target) for target in targets(record) if target.group == at)
-            more = {at: max(0, count - before)}
-        about = {"cell": cell.name, "id": record.id, "name": record.name, "modify_index": record.modified}
-        return about | {"before": before, "after": count, "plan": plan_more(cell, record, more)}
+            return planned_update(cell, find(record, to).spec(record))
 
 
-def _update(cell: "JobStore", spec: "JobSpec") -> Document:
+def planned_resize(cell: "JobStore", job: str, group: str | None, count: int) -> Document:
+    """Return where the additional tasks of a group of `count` tasks would be placed."""
+    return _planned(cell, job, group, count)
+
+
+def _planned(cell: "JobStore", job: str, group: str | None, count: int | None) -> Document:
+    from omega.queries.plans import plan_more
+    from omega.schedulers.rolling import count_of, targets
+
+    record = job_to_change(cell, job)
+    if count is None:
+        more, before = None, None
+    else:
+        at = changes.group_of(record, group)
+        before = next(count_of(record, target) for target in targets(record) if target.group == at)
+        more = {at: max(0, count - before)}
+    about = {"cell": cell.name, "id": record.id, "name": record.name, "modify_index": record.modified}
+    return about | {"before": before, "after": count, "plan": plan_more(cell, record, more)}
+
+
+def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
     """Return the fields that an update changes, and the ``plan`` of the tasks that it adds: None if it replaces any.
 
     Tasks are replaced a few at a time, as new ones prove themselves: that is not planned.

@@ -62,6 +62,13 @@ def gone(job: Job) -> bool:
     return ended(job) and not any(leaving for group in job.groups for _, _, leaving in group.runs)
 
 
+def did_not_finish(job: Job) -> bool:
+    """Return whether the jobs that wait for it to finish are stopped: it ended otherwise, or is being stopped."""
+    if job.state in (JobState.STOPPED, JobState.ABANDONED):
+        return True
+    return ended(job) and any(group.finished != group.total for group in job.groups)
+
+
 def generations(job: Job) -> list[int]:
     """Return the generation of each task group: 1 for the first of its name, one more for each that replaced it."""
     seen = Counter[str]()

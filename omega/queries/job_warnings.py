@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omega.cellstate.resources import format_amount
 from omega.queries.fleet import Fleet
-from omega.queries.job_state import ended
+from omega.queries.job_state import did_not_finish, ended
 from omega.queries.room import PoolLimits
 from omega.queries.wording import amounts, count, listing
 from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import JobSpec
+    from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.pools import Pools
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
@@ -112,7 +112,7 @@ class _Warnings:
     def _of(self, spec: "JobSpec", use: "KindUse | None", gangs: dict[Hashable, int]) -> list[_Warning]:
         unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, use)]
         lines = [*self._precedence(spec, use), *unplaceable, *self._simulated(spec)]
-        lines += [*self._relations(spec), *self._locality(spec), *_left_out(spec)]
+        lines += [*self._waits(spec), *self._relations(spec), *self._locality(spec), *_left_out(spec)]
         return lines + ([*self._gang(spec, gangs)] if spec.gang and not unplaceable else [])
 
     def _work(self, spec: "JobSpec") -> "Work":
@@ -214,6 +214,20 @@ class _Warnings:
         live = (name for name, job_id in ids.items() if job_id in jobs and not ended(jobs[job_id]))
         return frozenset((*live, *(spec.name for spec in self.specs)))
 
+    def _waits(self, spec: "JobSpec") -> Iterator[_Warning]:
+        """Warn about jobs that would have to finish first and did not: the job is accepted, and then stopped."""
+        for wait in spec.after:
+            other = None if wait.any_end else self._awaited.get(wait.job)
+            if other is not None and did_not_finish(other):
+                advice = "submit both again, or wait for it with the outcome any"
+                text = f"waits for {other.name} ({other.id[:4]}), which did not finish; it is stopped; {advice}"
+                yield _Warning(spec.name, text)
+
+    @cached_property
+    def _awaited(self) -> "dict[str, Job]":
+        """The jobs that the jobs wait for, by id."""
+        return dict(self.cell.jobs_by_id(sorted({wait.job for spec in self.specs for wait in spec.after})))
+
     def _relations(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Relations that cannot act: to the job itself, or to a job that is not there."""
         for i, field, relation in _relations_of(self._work(spec)):
@@ -270,6 +284,8 @@ def _plain_shape(spec: "JobSpec") -> Hashable | None:
 
     asks = {"locality", *FIELDS}
     if "mapreduce" in spec.spec or any(not asks.isdisjoint(group.spec) for group in spec.groups):
+        return None
+    if spec.after:
         return None
     groups = tuple(
         (group.need, group.count, group.spec.get("name"), bool(group.spec.get("command"))) for group in spec.groups

@@ -36,6 +36,11 @@ class MachineStatus:
         """The jobs of its runs by id."""
         return self.cell.jobs_by_id(sorted({run.job for run in self.runs}))
 
+    @cached_property
+    def users(self) -> "Mapping[str, str]":
+        """The users of the jobs of its runs by id; "" where a job has none."""
+        return {job_id: str(spec.get("user") or "") for job_id, spec in self.cell.specs(sorted(self.jobs)).items()}
+
     @property
     def tasks(self) -> int:
         """Number of its running tasks."""
@@ -119,6 +124,7 @@ class MachineStatus:
             "placement": run.placement,
             "job": run.job,
             "name": job.name if job else "",
+            "user": self.users.get(run.job, ""),
             "group": run.group,
             "tasks": run.tasks,
             "leaving": run.leaving,

@@ -83,15 +83,21 @@ def test_an_unknown_job_cannot_be_waited_for(omega: Omega, tmp_path: Path) -> No
     assert listed(omega) == {}
 
 
-def test_a_job_that_failed_cannot_be_waited_for(omega: Omega, cell: RedisCell) -> None:
+def test_a_job_that_waits_for_one_that_failed_is_accepted_and_stopped(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     first = omega.json("job", "run", "--name", "first")["jobs"][0]["id"]
     omega.text("job", "stop", "first")
-    assert omega.error("job", "run", "--name", "a", "--after", first) == (
-        f"job a: waits for {first} to finish, which did not and never will; submit that again, or wait for it with the"
-        " outcome any"
+    told = omega.json("job", "run", "--name", "a", "--after", first)
+    assert told["jobs"][0]["status"] == "submitted"
+    assert told["warnings"][0] == (
+        f"job a: waits for first ({first[:4]}), which did not finish; it is stopped; submit both again, or wait for it"
+        " with the outcome any"
     )
+    cell.housekeep(1, "batch/0")
+    assert listed(omega)["a"] == ("stopped", "DEPENDENCY")
+    assert f"first ({first[:4]}), which did not finish" in omega.text("job", "status", "a")
     omega.text("job", "run", "--name", "a", "--after", f"{first}:any")
+    assert listed(omega)["a"] == ("pending", "NO_SCHEDULER")
 
 
 def test_circles_are_refused(omega: Omega) -> None:

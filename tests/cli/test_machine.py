@@ -121,7 +121,7 @@ def test_tasks_of_a_machine_that_fails_are_placed_again(omega: Omega, cell: Redi
         assert found["tasks"] == 3
         assert found["allocated"] == {"cpu": 1500, "memory": 300}
         assert found["runs"] == [
-            {"placement": 1, "job": "a", "name": "crawl", "group": 0, "tasks": "0-2", "leaving": False}
+            {"placement": 1, "job": "a", "name": "crawl", "user": "", "group": 0, "tasks": "0-2", "leaving": False}
         ]
         text = omega.text("machine", "status", "m0")
         assert "1.5/4 · 38 % in use" in text

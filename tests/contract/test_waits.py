@@ -154,16 +154,22 @@ def test_what_is_true_already_is_not_waited_for(cell: AnyCell, member: Member) -
     assert states(cell)["b"] == "active"
 
 
-def test_what_never_will_be_is_refused(cell: AnyCell, member: Member) -> None:
+def test_what_did_not_finish_stops_a_later_job_as_an_earlier_one(cell: AnyCell, member: Member) -> None:
     submit(cell, "f")
     end(cell, member, "f", EndKind.FAILED)
     submit(cell, "s")
     member.place("s", (1, 2))
     cell.stop("s", 1, "ada")
-    assert submit(cell, "b", ("f", OK)) == "never f"
-    assert submit(cell, "b", ("s", OK)) == "never s"
-    assert submit(cell, "b", ("s", ANY)) == "new"
-    assert states(cell)["b"] == "held"
+    assert submit(cell, "b", ("f", OK)) == submit(cell, "c", ("s", OK)) == submit(cell, "d", ("b", ANY)) == "new"
+    assert submit(cell, "e", ("s", ANY)) == "new"
+    assert [states(cell)[name] for name in "bcde"] == ["held"] * 4
+    assert sorted(cell.chores()) == ["f", "s"]
+    version = cell.counters()["version"]
+    while cell.housekeep(2, "batch/0").more:
+        pass
+    assert [states(cell).get(name, "stopped") for name in "bcd"] == ["stopped", "stopped", "active"]
+    assert {("stop", "b", "2", "after:f"), ("stop", "c", "2", "after:s")} <= {f.words for f in cell.facts(version)}
+    assert (states(cell)["e"], list(cell.chores())) == ("active", [])
 
 
 def test_a_job_that_is_not_there_cannot_be_waited_for(cell: AnyCell) -> None:

@@ -30,6 +30,7 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     assert [each["member"] for each in omega.json("scheduler", "list")["schedulers"]] == ["batch/0"], "that of the file"
     machine = omega.json("machine", "list")["machines"][0]
     assert machine["attributes"]["os"] == sys.platform
+    assert machine["attributes"]["cgroups"] in ("v2", "none")
 
     # In another: a command in two tasks, followed to its exit codes.
     options = ["--name", "greet", "--count", "2", "--cpu", "100m", "--env", "WHO=world", "--follow"]

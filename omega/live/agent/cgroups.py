@@ -30,6 +30,14 @@ class Cgroups:
     _left: list[Path] = field(default_factory=list)
     """Cgroups that still had processes when they were to be removed."""
 
+    @property
+    def limit_memory(self) -> bool:
+        """Whether the kernel limits the memory of a whole task, not only of each of its processes."""
+        try:
+            return self.top is not None and "memory" in (self.top / "cgroup.subtree_control").read_text().split()
+        except OSError:
+            return False
+
     @classmethod
     def prepare(
         cls, name: str, cgroups: Path = CGROUPS, own: Path = OWN, wanted: tuple[str, ...] = CONTROLLERS

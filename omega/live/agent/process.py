@@ -247,8 +247,9 @@ def run_agent(
         )
         capacity = own.dimensions.parse_capacity(amounts)
         there, of_runners = runners.found()
-        machine = MachineSpec(name, capacity, offer.attributes() | of_runners | dict(options.attributes))
         cgroups = Cgroups.prepare(f"{cell}-{name}")
+        known = offer.attributes() | {"cgroups": "v2" if cgroups.limit_memory else "none"} | of_runners
+        machine = MachineSpec(name, capacity, known | dict(options.attributes))
         agent = Agent(
             own, machine, places, options.lease_ms, cgroups=cgroups, user=user, runners=there,
             keep_bytes=options.keep_bytes,

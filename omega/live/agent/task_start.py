@@ -72,6 +72,7 @@ def start(
 
     def confine() -> None:
         _limit(order)
+        drop_protection()
         become(order["user"])
         signal_at_parents_death(signal.SIGKILL)
         if os.getppid() != parent or lease_end <= now():  # the supervisor ended, or was halted, since the fork
@@ -124,6 +125,13 @@ def _enter(directory: str) -> None:
     except OSError as error:
         os.write(2, f"directory {directory}: {(error.strerror or str(error)).lower()}\n".encode())
         raise
+
+
+def drop_protection(score: Path = Path("/proc/self/oom_score_adj")) -> None:
+    """Give up a protection from the kernel's out-of-memory killer, which is the agent's; a positive score is kept."""
+    with suppress(OSError, ValueError):
+        if int(score.read_text()) < 0:
+            score.write_text("0")
 
 
 def _limit(order: Mapping[str, Any]) -> None:
