@@ -23,12 +23,8 @@ def scheduler_text(settings: Mapping[str, Any]) -> str:
 
 
 def attributes_text(machines: Iterable[tuple[str, Mapping[str, str]]]) -> str:
-    """Return the text of the attributes of machines, by name; "" for none.
-
-    A machine that joins and is left out has none.
-    """
-    attributes = {name: dict(given) for name, given in machines}
-    return _text({"attributes": attributes}) if attributes else ""
+    """Return the text of the attributes of machines, by name. A machine that joins and is left out has none."""
+    return _text({"attributes": {name: dict(given) for name, given in machines}})
 
 
 Terms = tuple[int, int, int]

@@ -61,7 +61,7 @@ def own_groups(job: Job) -> list[GroupStatus]:
     Failed tasks of a replaced version were run again by its successor, so they are not the job's own result. Of a
     service neither are finished ones. All that shows or counts tasks of a job counts these (lua/parts/totals.lua).
     """
-    if len(job.groups) == 1:
+    if len(job.groups) == 1 and not job.groups[0].replaced:
         return job.groups
     return [_without_failures(group, job.kind) if group.replaced else group for group in job.groups if not group.copies]
 

@@ -199,7 +199,8 @@ class Register:
         if word == "join":
             entry = self.machines.setdefault(int(words[1]), MachineFacts())
             entry.name, entry.executor, entry.tree = words[2], fact.by, None
-            entry.attributes = attributes_in(fact.settings).get(entry.name, {})
+            said = "attributes" in fact.settings  # entries of an older version do not have them
+            entry.attributes = attributes_in(fact.settings).get(entry.name, {}) if said else None
         elif word == "machine":
             entry = self.machines.setdefault(int(words[1]), MachineFacts())
             if words[2] == "attributes":

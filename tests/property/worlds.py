@@ -169,7 +169,7 @@ class Worlds:
         self.timeless()
         twin, store = (world.everything() for world in self.all)
         for word, value in twin.items():
-            assert store[word] == value, word
+            assert store[word] == value, (word, store[word], value)
         for world in self.all:
             report = verify(world.cell)
             assert report.settled

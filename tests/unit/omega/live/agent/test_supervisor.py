@@ -131,7 +131,7 @@ def test_it_is_stopped_with_time_for_its_last_words(order: Order) -> None:
     until(lambda: said(place))
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
-    assert ended(process, place) == ("stopped", "")
+    assert ended(process, place) == ("stopped", "exit 0")
     assert said(place) == "hi\nbye\n"
 
 
@@ -146,12 +146,12 @@ def test_a_notice_replaces_the_grace(order: Order, grace_ms: int, notice: str, t
     until(lambda: said(place))
     (place / "notice").write_text(notice)
     process.send_signal(signal.SIGTERM)
-    assert ended(process, place) == ("stopped", "")
+    assert ended(process, place) == ("stopped", "exit 0" if grace_ms == 0 else "killed by SIGKILL")
     assert said(place) == output
 
 
 def test_it_ends_when_the_lease_is_not_renewed(order: Order) -> None:
-    assert kept(order("sleep", "60", lease=(0.1, 0.3))) == ("lease", "")
+    assert kept(order("sleep", "60", lease=(0.1, 0.3))) == ("lease", "killed by SIGTERM")
     assert kept(order("sleep", "60", lease=(-2.0, -1.0))) == ("lease", "")
 
 
@@ -216,7 +216,7 @@ def test_those_who_end_after_they_left_leave_no_corpses(order: Order) -> None:
     until(lambda: len(said(place).split()) == 20)
     until(lambda: not any(map(process_tree.started, map(int, said(place).split()))))
     process.send_signal(signal.SIGTERM)
-    assert ended(process, place) == ("stopped", "")
+    assert ended(process, place) == ("stopped", "killed by SIGTERM")
 
 
 def test_a_disk_that_is_full_hides_neither_lease_nor_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
