@@ -44,7 +44,7 @@ EACH: Mapping[tuple[str, str], tuple[Sent, ...]] = {
         Sent("/v1/jobs", {"id": "run", "name": "other", "tasks": [TASK]}, 409),
         Sent("/v1/jobs", {"name": "n5", "pool": "none", "tasks": [TASK]}, 409),
         Sent("/v1/jobs", {"name": "n6", "pool": "closed", "tasks": [TASK]}, 409),
-        Sent("/v1/jobs", {"name": "n7", "after": [{"job": "over", "outcome": "ok"}], "tasks": [TASK]}, 409),
+        Sent("/v1/jobs", {"name": "n7", "after": [{"job": "over", "outcome": "ok"}], "tasks": [TASK]}, 201),
         Sent("/v1/jobs", {"name": "n8", "tasks": [{"resources": {"cpu": -1}}]}, 422),
         Sent("/v1/jobs", {"name": "run", "tasks": [TASK]}, 412, headers={"If-None-Match": "*"}),
         Sent("/v1/jobs", [{"name": "n9", "tasks": [TASK]}, {"name": "n9", "tasks": [TASK]}], 422),
