@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.server, pytest.mark.chaos]
 SCHEDULERS = ("batch/0", "batch/1", "service/0", "mapreduce/0")
 SIMULATED, OTHER = f"simulated/{DEFAULT_EXECUTOR}", "simulated/other"
 AGENTS = ("agent/h1", "agent/h2")
-MACHINES, OTHERS, MOST_MINUTES = 200, 20, 3.0
+MACHINES, OTHERS, MOST_MINUTES = 200, 20, 10.0
 TASKS, LEAST = 20_000, 50
 """Tasks of the day, and facts of each kind that commands, tasks and losses make."""
 KINDS = (
