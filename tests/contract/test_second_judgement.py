@@ -98,7 +98,9 @@ def test_settings_stand_in_the_entry_that_sets_them(judged: Judged) -> None:
     cell.set_machine_attributes(1, {"zone": "z"}, 1, "ada")
     cell.set_machine_attributes(0, {"rack": None}, 1, "ada")
     cell.set_pools(Pools((Pool("a", weight=2.0),)), 0, 1, "ada")
-    settings = [json.loads(each.settings) for each in cell.log_entries() if each.settings]
+    said = [json.loads(each.settings) for each in cell.log_entries() if each.settings]
+    assert {"attributes": {}} in said, "machines joined without any"
+    settings = [each for each in said if each != {"attributes": {}}]
     assert settings[:5] == [
         {"attributes": {"m0": {"rack": "r1"}}},
         {"gangs": {"b": [1, 0]}, "groups": {"a": [[0, 10, 0], [0, 10, 0]], "b": [[0, 10, 0]]}},
