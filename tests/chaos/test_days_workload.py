@@ -237,7 +237,7 @@ def compare(first: Omega, second: Omega) -> None:
     for (words, one), (_, other) in zip(faces(first), faces(second), strict=True):
         if words.startswith("events"):
             other["events"] = [event for event in other["events"] if event["kind"] != "restore"]
-        if "version" in one:
+        if words == "cell status" or words.startswith("events"):
             assert other.pop("version") == one.pop("version") + 1, "the restore is one more"
         assert without_now(other) == without_now(one), words
     jobs = [job["id"] for job in first.json("job", "list")["jobs"]]
