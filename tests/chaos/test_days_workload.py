@@ -48,8 +48,11 @@ KINDS = (
     "hold", "release", "resize", "update", "updated", "machine", "join", "pool", "limit", "speculate", "awaited",
     "drop", "fail", "requeue",
 )  # fmt: skip
-NOW = frozenset({"store", "age_seconds", "delay_ms", "at_ms", "since_ms", "waiting_seconds", "deadline_ms", "until_ms"})
-"""Fields that depend on the time of the question, and the address of the store."""
+NOW = frozenset(
+    {"store", "measured", "age_seconds", "delay_ms", "at_ms", "since_ms", "waiting_seconds", "deadline_ms", "until_ms"}
+)
+"""Fields that depend on the time of the question, the address of the store, and what agents
+measured: it is kept with the last output of tasks, which a backup leaves out."""
 
 
 def job_file(rng: Random, number: int, folder: Path) -> list[dict[str, Any]]:
