@@ -12,7 +12,6 @@ from omega.arrays import array_index
 from omega.cellstate import ranges
 from omega.cellstate.audit import verify
 from omega.cellstate.digest.step import digest
-from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, Run, TaskGroup
 from omega.cellstate.replies import CommitRequest
@@ -22,6 +21,7 @@ from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries.task_results import job_tasks
 from omega.schedulers.rolling import Rollouts, count_of, targets
 from omega.updating import job_update
+from tests.property.seeded import play
 
 EVERY = "1" * 256
 STEP_MS = 1_000
@@ -167,22 +167,10 @@ class World:
         assert sorted(task for row in rows for task in ranges.indices(row.tasks)) == list(range(self.count))
 
 
-def play(seeds: range) -> None:
-    for seed in seeds:
-        world = World(seed)
-        try:
-            world.play()
-        except Refused:
-            assert world.over, f"world {seed}"
-        except AssertionError as error:
-            error.add_note(f"world {seed}")
-            raise
-
-
 def test_each_index_of_an_array_finishes_once() -> None:
-    play(range(WORLDS))
+    play(World, range(WORLDS))
 
 
 @pytest.mark.chaos
 def test_each_index_of_many_arrays_finishes_once() -> None:
-    play(range(WORLDS, MANY))
+    play(World, range(WORLDS, MANY))

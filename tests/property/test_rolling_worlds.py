@@ -27,6 +27,7 @@ from omega.schedulers.rolling import Rollouts, targets
 from omega.schedulers.speculation import FIELD, with_copies
 from omega.updating import job_update
 from omega.versions import differences, earlier, present
+from tests.property.seeded import play
 
 EVERY = "1" * 256
 STEP_MS = 1_000
@@ -265,22 +266,10 @@ class Racing(MemoryCell):
             assert after >= min(before, floor), f"{before} tasks served, {after} do now, {floor} is the least"
 
 
-def play(seeds: range) -> None:
-    for seed in seeds:
-        world = World(seed)
-        try:
-            world.play()
-        except Refused:
-            assert world.over, f"world {seed}"  # its last task may end within an act
-        except AssertionError as error:
-            error.add_note(f"world {seed}")
-            raise
-
-
 def test_no_step_of_an_update_takes_more_than_it_may() -> None:
-    play(range(WORLDS))
+    play(World, range(WORLDS))
 
 
 @pytest.mark.chaos
 def test_no_step_of_many_updates_takes_more_than_it_may() -> None:
-    play(range(WORLDS, MANY))
+    play(World, range(WORLDS, MANY))
