@@ -105,10 +105,13 @@ class LossBook:
         """4: a copy is promoted at once when its original ended; that is then neither delayed nor lost."""
         _, _, _, job, group, task, how = words
         yield from self._at_once(("promote", job, group, task, how), ended)
-        losses = self.history.get((job, group))
-        if how == "lost" and losses:
-            _, tasks, placement = losses[-1]
-            losses[-1:] = [("lost", ranges.split(tasks, task)[1], placement), ("evicted", task, placement)]
+        losses = self.history.get((job, group), [])
+        for at in reversed(range(len(losses)) if how in ("lost", "retried") else ()):
+            what, tasks, placement = losses[at]
+            inside, rest = ranges.split(tasks, task)
+            if what == how and inside != ranges.EMPTY:  # of one run several tasks may have copies
+                losses[at : at + 1] = [(how, rest, placement), ("evicted", task, placement)]
+                return
 
     def _late(self, words: tuple[str, ...], first: int | None) -> Iterator[Complaint]:
         """5: tasks that ended late were lost before, of the same placement; the store does not keep its machine."""

@@ -259,6 +259,21 @@ def test_a_task_whose_copy_was_lost_gets_another(copied: AnyCell) -> None:
     sound(copied)
 
 
+@pytest.mark.parametrize("how", [LOST, EndKind.RETRIED])
+def test_copies_of_several_tasks_of_one_run_are_lost_after_them(cell: AnyCell, member: Member, how: EndKind) -> None:
+    """The audit said: task 0 of group 0 was lost 1 times, by the log from 2 to 2 times."""
+    cell.submit([spec(count=3)], 0, "ada")
+    assert member.place("a", (0, 3)).accepted
+    asked = [Original(0, 1, task) for task in range(3)]
+    assert len(cell.speculate("a", asked, Budget(9, 9), 1, "batch/0")) == 3
+    for machine in (1, 2):
+        assert copy_to(member, machine).accepted
+    end(cell, (0, 1, how))
+    sound(cell)
+    end(cell, (1, 2, LOST), (2, 3, LOST))
+    sound(cell)
+
+
 def test_the_budgets_of_job_and_cell(cell: AnyCell, member: Member) -> None:
     cell.submit([spec(count=4), spec("b", 1)], 0, "ada")
     member.place("a", (0, 1), (0, 1), (0, 1), (0, 1))
