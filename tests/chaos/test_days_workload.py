@@ -50,7 +50,7 @@ KINDS = (
     "hold", "release", "resize", "update", "updated", "machine", "join", "pool", "limit", "speculate", "awaited",
     "drop", "fail", "requeue",
 )  # fmt: skip
-NOW = frozenset({"store", "measured", "recent", "delay_ms", "deadline_ms"})
+NOW = frozenset({"store", "measured", "recent", "age_seconds", "delay_ms", "deadline_ms"})
 """Fields that depend on the time of the question, the address of the store, and what agents measured: it is kept with
 the last output of tasks, which a backup leaves out."""
 
