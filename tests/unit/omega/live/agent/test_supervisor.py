@@ -151,7 +151,7 @@ def test_a_notice_replaces_the_grace(order: Order, grace_ms: int, notice: str, t
 
 
 def test_it_ends_when_the_lease_is_not_renewed(order: Order) -> None:
-    assert kept(order("sleep", "60", lease=(0.1, 0.3))) == ("lease", "killed by SIGTERM")
+    assert kept(order("sleep", "60", lease=(0.1, 0.3)))[0] == "lease"
     assert kept(order("sleep", "60", lease=(-2.0, -1.0))) == ("lease", "")
 
 
