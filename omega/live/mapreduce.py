@@ -81,6 +81,7 @@ class ShardWorker:
                     where = f"{errand.phase} shard {errand.shard}"
                     raise JobFailed(f"job {self.name}: {where} failed {TRIES} times; see its tasks' logs")
                 case "fenced":
+                    self.clear_if_over()  # a stop is met here, too, before the agent asks this worker to end
                     raise Fenced(f"job {self.name}: task {self.worker.task} is no longer placed here; it ends")
                 case "wait" | "out":
                     if errand.what == "out" and not told:
@@ -238,7 +239,7 @@ class ShardWorker:
 
         Each worker of a stopped job does so; what those write that have not left yet, they remove themselves.
         """
-        job = self.cell.job(self.job_id)
+        job = self._patiently(lambda: self.cell.job(self.job_id))
         if job is not None and job.state > JobState.HELD:
             self._clear()
 

@@ -60,6 +60,23 @@ def test_a_stopped_job_leaves_nothing(crowd: Make, within: Path) -> None:
     assert names(job.output) == []
 
 
+def test_a_worker_that_meets_the_stop_between_two_shards_leaves_nothing(
+    crowd: Make, within: Path, tmp_path: Path
+) -> None:
+    """Nobody asks it to end: the store refuses its next shard."""
+    go = tmp_path / "go"
+    waits = script(
+        f"import os,time\nwhile os.environ['OMEGA_SHARD']!='0' and not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    )
+    job = crowd(numbers="0-3", shard=1, reduces=1, map=waits, scratch=within)
+    job.start(0)
+    until(lambda: (found := job.cell.progress(job.job)) and found.map.done and found.working, "a map is done")
+    stop(job)
+    go.touch()
+    assert job.processes[0].wait() > 0
+    assert names(job.output) == []
+
+
 def test_a_worker_that_is_evicted_leaves_the_files_of_its_job(crowd: Make, within: Path) -> None:
     job = at_work(crowd, within)
     before = names(job.output)
