@@ -29,9 +29,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 fake_scripts.install()
 
-# Nothing here watches the clock, a slow machine is no failure; a failure prints how to repeat it.
-hypothesis.settings.register_profile("omega", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("omega")
+# Nothing here watches the clock, a slow machine is no failure; a failure prints how to repeat it. A third of
+# Hypothesis' usual number of examples each time; all of them in the long form (tests/chaos/test_examples_in_full.py).
+hypothesis.settings.register_profile("omega", deadline=None, print_blob=True, max_examples=33)
+hypothesis.settings.register_profile("full", deadline=None, print_blob=True, max_examples=100)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "omega"))
 # Whether tests fail, not at what least history: for runs against many mutants.
 hypothesis.settings.register_profile(
     "unshrunk", deadline=None, report_multiple_bugs=False, phases=[Phase.explicit, Phase.generate]

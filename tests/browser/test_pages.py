@@ -7,6 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from tests.browser.demo_cell import MARKUP
+from tests.tiers import one_of
 
 Visit = Callable[..., Page]
 PAGES = {
@@ -51,7 +52,7 @@ def overflow(page: Page) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("path", one_of(3, PAGES.values()), ids=PAGES)
 def test_a_page_is_accessible_in_light_and_dark_and_fits_any_width(visit: Visit, path: str) -> None:
     page = visit(path, color_scheme="light")
     assert problems(page) == []
@@ -66,7 +67,7 @@ def test_a_page_is_accessible_in_light_and_dark_and_fits_any_width(visit: Visit,
     assert problems(page, rules={"color-contrast": {"enabled": False}}) == []
 
 
-@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+@pytest.mark.parametrize("path", one_of(3, PAGES.values()), ids=PAGES)
 def test_a_page_is_the_same_without_javascript(visit: Visit, path: str) -> None:
     live, plain = visit(path), visit(path, java_script_enabled=False)
     words = "main h1, main h2, main th, main label, main button"

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega
 from tests.cli.test_main import ROOT
@@ -14,6 +16,7 @@ LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONI
 JOB = "name: a\nuser: jörg\ntasks: [{constraints: [\"rack == 'rück→'\"], command: [echo, ü]}]\n"
 
 
+@pytest.mark.chaos
 def test_every_step_of_a_job(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     (tmp_path / "ü.yaml").write_text(JOB, encoding="utf-8")
     environment = os.environ | LOCALE | {"OMEGA_STORE": str(omega.url), "OMEGA_CELL": cell.name}

@@ -26,6 +26,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.chaos
 def test_contracts_and_mutants_of_a_file(omega: Omega, file: Path) -> None:
     words = ("scheduler", "test", str(file), "--mutants", "4", "--seed", "1", "--workers", "1")
     found = omega.json(*words)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Omega
 from tests.contract.trace_samples import SAMPLES
+from tests.tiers import first
 
 HEADER = "; Version: 2.2\n; MaxNodes: 4\n; MaxProcs: 16\n"
 SHARED = os.environ.get("OMEGA_SHARED")
@@ -119,7 +120,9 @@ def test_a_scheduler_of_another_kind_takes_jobs(alone: Omega, busy: Path) -> Non
     assert document["mapreduce"]["jobs_submitted"] + document["batch"]["jobs_submitted"] == 80
 
 
-@pytest.mark.parametrize("architecture", ["monolithic-single", "monolithic-multi", "partitioned", "two-level"])
+@pytest.mark.parametrize(
+    "architecture", first(1, ["two-level", "monolithic-single", "monolithic-multi", "partitioned"])
+)
 def test_other_architectures(alone: Omega, busy: Path, architecture: str) -> None:
     document = alone.json("sim", "replay", str(busy), "--architecture", architecture, "--paper", "--drain", "0.2")
     assert document["architecture"] == architecture

@@ -134,6 +134,7 @@ def at_home(cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("at_home")
+@pytest.mark.chaos
 def test_processes_have_the_new_value_or_run_on(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     fields = cases(tmp_path)
     assert fields.keys() == effects().keys()

@@ -11,6 +11,7 @@ from omega.testing import OrderingContract, PlacementContract, PreemptionContrac
 from omega.testing.plugin import first_failure
 from omega.testing.scenes import for_all
 from tests.contract.faulty_plugins import DELAY, FAULTS, LAST, Fault
+from tests.tiers import one_of
 from tests.tutorial.page import BLOCK
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +58,7 @@ def test_the_policies_themselves_keep_their_contracts(file: str) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(fault, marks=pytest.mark.chaos) if fault.slow else fault for fault in FAULTS],
+    one_of(3, (pytest.param(fault, marks=pytest.mark.chaos) if fault.slow else fault for fault in FAULTS)),
     ids=[fault.name for fault in FAULTS],
 )
 def test_a_fault_is_found(fault: Fault) -> None:

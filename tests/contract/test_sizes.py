@@ -44,7 +44,7 @@ def test_more_is_refused_before_it_reaches_the_store(cell: AnyCell, member: Memb
     assert cell.runs([0]) == []
 
 
-@pytest.mark.parametrize("make", ["memory", "resp3"], indirect=True)
+@pytest.mark.parametrize("make", ["resp3", pytest.param("memory", marks=pytest.mark.chaos)], indirect=True)
 def test_many_answers_in_one_call(make: Make) -> None:
     """Lua's unpack fails near 8,000 values, and what was written before is not rolled back."""
     cell = make().cell

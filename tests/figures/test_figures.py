@@ -17,6 +17,7 @@ from omega.experiments.plots.style import STYLES
 from omega.experiments.report import RANGE, ReportSection, carried_out, page
 from omega.experiments.results import Record
 from tests.figures.conftest import Small
+from tests.tiers import one_of
 
 SMALL: dict[int, tuple[Sweeping, Extent]] = {
     2: (nothing, Extent(0.01, 0, ("C",))),
@@ -46,7 +47,7 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("number", FIGURES)
+@pytest.mark.parametrize("number", one_of(4, FIGURES))
 def test_a_figure_is_drawn_in_both_forms(number: int, small: Small, tmp_path: Path) -> None:
     sweep, form = SMALL[number]
     paths = [tmp_path / f"figure{ending}" for ending in (".svg", ".png")]
@@ -65,6 +66,7 @@ def test_architectures_can_be_told_apart() -> None:
     assert len({look.marker for look in STYLES.values()}) == len(STYLES)
 
 
+@pytest.mark.chaos
 def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
     parts = []
     for number, what in FIGURES.items():

@@ -29,6 +29,7 @@ from omega.experiments.trace_outcome import TraceOutcome, simulated_figure
 from omega.experiments.trace_run import TraceRun
 from tests.figures.conftest import clock
 from tests.figures.made_trace import GAP, MEAN_TASKS, SERVICE_GAP, write_made
+from tests.tiers import first
 
 RESULTS = Results()
 
@@ -90,7 +91,7 @@ def test_sums_over_parts_add_up_to_the_figures_of_the_run(start: TraceRun) -> No
     assert set(METRICS) >= {"busyness", "conflict_fraction", "wait"}
 
 
-@pytest.mark.parametrize("number", FIGURES)
+@pytest.mark.parametrize("number", first(1, FIGURES))
 def test_a_figure_is_drawn_with_intervals_and_verdicts(start: TraceRun, number: int, tmp_path: Path) -> None:
     drawn = outcome(start, number)
     paths = [tmp_path / f"figure{ending}" for ending in (".svg", ".png")]

@@ -100,7 +100,8 @@ def waited(url: str, job: str) -> Any:
     return anyio.run(wait)
 
 
-@pytest.mark.parametrize("kind", ["Sentinels", pytest.param("Cluster", marks=pytest.mark.chaos)])
+@pytest.mark.chaos
+@pytest.mark.parametrize("kind", ["Sentinels", "Cluster"])
 def test_all_roles_leave_the_last_primary(kind: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         group = stack.enter_context(sentinels(1)) if kind == "Sentinels" else stack.enter_context(cluster(2))

@@ -10,6 +10,7 @@ import pytest
 from omega.cellstate.server import connect
 from tests.property.history import History
 from tests.property.worlds import Worlds
+from tests.tiers import first
 
 
 def live_through(store_url: str, seed: int, calls: int) -> None:
@@ -23,7 +24,7 @@ def live_through(store_url: str, seed: int, calls: int) -> None:
         client.close()
 
 
-@pytest.mark.parametrize(("seed", "calls"), [(0, 200), (1, 200), (2, 300), (3, 200), (4, 200), (5, 200)])
+@pytest.mark.parametrize(("seed", "calls"), first(2, [(2, 300), (0, 200), (1, 200), (3, 200), (4, 200), (5, 200)]))
 def test_twin_and_server_agree(store_url: str, seed: int, calls: int) -> None:
     """The third one is long enough for the change list to be trimmed."""
     live_through(store_url, seed, calls)

@@ -18,6 +18,7 @@ from omega.queries.recent import recently
 from omega.queries.room import Room
 from tests.property.history import History
 from tests.property.worlds import AnyCell, Worlds
+from tests.tiers import first
 
 DEMANDS: tuple[dict[str, Any], ...] = (
     {"constraints": ["rack == r1"]},
@@ -113,7 +114,7 @@ def reasons_of(cell: AnyCell) -> dict[str, dict[str, int]]:
     return found
 
 
-@pytest.mark.parametrize(("seed", "calls"), [(0, 160), (1, 160), (2, 240), (3, 160)])
+@pytest.mark.parametrize(("seed", "calls"), first(1, [(2, 240), (0, 160), (1, 160), (3, 160)]))
 def test_documents_are_those_of_the_commands(store_url: str, seed: int, calls: int) -> None:
     client = connect(store_url, timeout=None)
     worlds = Worlds(client, f"mirror-{uuid4().hex[:8]}", 1 + seed % 4)

@@ -400,7 +400,7 @@ class CopiedTwins(Twins):
 
 # The same histories every time, also in the long form: it has a seed for each part.
 SHORT = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=12, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 SEEDS = 10
 EXAMPLES = max(1, int(os.environ.get("EXAMPLES", "2500")) // SEEDS)

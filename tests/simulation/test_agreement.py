@@ -21,7 +21,7 @@ def name_of(row: Mapping[str, Any]) -> str:
     return f"{row['arch']} {row['transaction_mode'] or ''} {row['t_job_service']:g}".replace("  ", " ")
 
 
-SHORT = ("mono-multi 100", "omega incremental 10", "omega all-or-nothing 100")
+SHORT = ("omega incremental 10",)
 
 
 @pytest.mark.usefixtures("shared_directory")

@@ -12,6 +12,7 @@ from omega.simulation.settings import Settings
 from omega.workload.presets import Size, draw
 from omega.workload.workload import Workload
 from tests.simulation.tiny import HOURS_2, TINY, simulated
+from tests.tiers import one_of
 
 BUSY: dict[str, Any] = {"t_job_service": 30.0, "t_job_batch": 2.0}
 """Decision times with which schedulers interfere and queues form."""
@@ -72,7 +73,7 @@ def test_a_run_leaves_no_trace_on_its_workload() -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("way", WAYS, ids=name_of)
+@pytest.mark.parametrize("way", one_of(3, WAYS), ids=name_of)
 def test_a_real_store_gives_the_run_of_the_twin(cell: RedisCell, way: dict[str, Any]) -> None:
     """Quarter of an hour; every verdict and every end goes into the digest."""
     settings = Settings(days=HOURS_2 / 8, seed=5, **BUSY, **way)

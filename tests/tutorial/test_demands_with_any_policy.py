@@ -13,6 +13,7 @@ from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.schedulers.dry_run import DryRun
 from omega.schedulers.preemption.hadoop import HadoopPreemption
 from omega.schedulers.scheduler import Scheduler
+from tests.tiers import one_of
 from tests.tutorial.policies import schedulers
 from tests.unit.schedulers.rig import Rig
 
@@ -111,7 +112,7 @@ def run(rig: Rig, jobs: Sequence[JobSpec]) -> dict[str, Where]:
     return placed
 
 
-@pytest.mark.parametrize("found", FOUND)
+@pytest.mark.parametrize("found", one_of(3, FOUND))
 def test_live(found: str) -> None:
     scheduler = FOUND[found].fresh("live")
     rig, jobs = live(scheduler), asked(scheduler.kind)
@@ -153,7 +154,7 @@ def test_dry(found: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["shared-state", "two-level"])
-@pytest.mark.parametrize("found", FOUND)
+@pytest.mark.parametrize("found", one_of(3, FOUND))
 def test_simulated(found: str, architecture: str) -> None:
     scheduler, seen = FOUND[found].fresh("simulated"), Machines()
     if architecture == "two-level" and (scheduler.preemption.evicts or scheduler.sizing is not None):
