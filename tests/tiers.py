@@ -17,6 +17,6 @@ def one_of(count: int, cases: Iterable[Any]) -> list[Any]:
 
 
 def _long(case: Any) -> Any:
-    values = case.values if isinstance(case, pytest.ParameterSet) else (case,)
-    marks = [*case.marks, pytest.mark.chaos] if isinstance(case, pytest.ParameterSet) else [pytest.mark.chaos]
-    return pytest.param(*values, marks=marks, id=getattr(case, "id", None))
+    if isinstance(case, pytest.ParameterSet):
+        return pytest.param(*case.values, marks=[*case.marks, pytest.mark.chaos], id=case.id)
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.chaos)
