@@ -19,4 +19,4 @@ def one_of(count: int, cases: Iterable[Any]) -> list[Any]:
 def _long(case: Any) -> Any:
     if isinstance(case, pytest.ParameterSet):
         return pytest.param(*case.values, marks=[*case.marks, pytest.mark.chaos], id=case.id)
-    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.chaos)
+    return pytest.param(*(case if type(case) is tuple else (case,)), marks=pytest.mark.chaos)
