@@ -72,6 +72,10 @@ class Exchange:
         """Let the body be larger: its route does not parse it on the loop."""
         self.most = most
 
+    def begin(self) -> bool:
+        """Count the request as a stream of its token; returns False when that has too many."""
+        return self.streams.begin(self)
+
     async def receive(self) -> Message:
         """Return the next message of the server; a body that is too large or too slow ends the request."""
         if self._replayed:
