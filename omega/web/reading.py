@@ -4,9 +4,8 @@ A parser in C holds the interpreter's lock until it is done: about 65 ms for a M
 So a small text is parsed in a thread, and a larger one in a process of its own, one at a time.
 """
 
-import marshal
-import os
 import resource
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgpack
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process, to_thread
 from fastapi import Request
 
@@ -24,12 +24,14 @@ from omega.web.problems import TooLarge, Unsupported
 
 SMALL_JSON, SMALL_YAML = 256 << 10, 32 << 10
 """Bytes of a text that is parsed in a thread."""
-SMALL_VALUES, MOST_VALUES = 10_000, 500_000
+SMALL_VALUES, MOST_VALUES = 5_000, 500_000
 """Values of JSON that is parsed in a thread, and of any text: what a process found is copied value by value."""
 PROCESS_SECONDS, PROCESS_BYTES = 5.0, 512 << 20
 """Time and memory of the process for one text; then it is ended, and the next text starts another."""
 MOST_FIELDS = 2_000
 """Fields of a form; that of pools has 60 rows of about ten."""
+LARGE = 1
+"""Kind of MessagePack's extensions for whole numbers that it has not."""
 FORM = "application/x-www-form-urlencoded"
 
 _threads, _turn, _process = CapacityLimiter(2), CapacityLimiter(1), CapacityLimiter(1)
@@ -86,7 +88,11 @@ async def _in_process(found: Callable[[JobFile], bytes], file: JobFile) -> Any:
                 data = await to_process.run_sync(found, file, cancellable=True, limiter=_process)
         except (BrokenWorkerProcess, TimeoutError):
             raise TooLarge(slow) from None
-    return await to_thread.run_sync(marshal.loads, data, limiter=_threads)
+    return await to_thread.run_sync(_received, data, limiter=_threads)
+
+
+def _received(data: bytes) -> Any:
+    return msgpack.unpackb(data, ext_hook=lambda _, digits: int(digits), unicode_errors="surrogatepass")
 
 
 # In the process
@@ -122,7 +128,13 @@ def _sent(name: str, value: Any) -> bytes:
             ahead += each
         if count + len(ahead) > MOST_VALUES:
             raise BadInput(f"{name}: more than {MOST_VALUES:,} values; send it in parts")
-    return marshal.dumps(value)
+    packed: bytes = msgpack.packb(value, default=_large, unicode_errors="surrogatepass")
+    return packed
+
+
+def _large(number: int) -> msgpack.ExtType:
+    """Return a whole number of more than 64 bits as what `_received` reads."""
+    return msgpack.ExtType(LARGE, str(number).encode())
 
 
 @contextmanager
@@ -134,6 +146,6 @@ def _bounded() -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        os._exit(1)
+        signal.raise_signal(signal.SIGKILL)
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (before, most))

@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from omega.cellstate.errors import BadInput
 from omega.cellstate.redis import RedisCell
 from omega.jobfile import document
 from omega.web import reading
@@ -217,3 +218,10 @@ async def test_a_text_that_needs_too_much_memory_ends_its_process_alone(
         assert answer.status_code in (413, 422)
     answer = await client.get("/v1/cells")
     assert answer.status_code == 200
+
+
+def test_what_a_process_found_arrives_as_it_was() -> None:
+    value = {"a": [1 << 70, -(1 << 70), 1.5, float("inf"), "\ud800é", None, True, {"": []}]}
+    assert reading._received(reading._sent("body", value)) == value
+    with pytest.raises(BadInput, match="more than 500,000 values"):
+        reading._sent("body", [[0]] * 300_000)
