@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from hashlib import blake2b
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
@@ -87,4 +88,5 @@ async def plan(
 ) -> Response:
     """Return where the tasks of jobs would be placed now; nothing is submitted (omega job plan)."""
     file = await bodies.job_file(request)
-    return answer(request, await served.call(cell, visitor.user, Client.plan, file, scored=scored))
+    document = await served.call(cell, visitor.user, Client.plan, file, scored=scored)
+    return await to_thread.run_sync(answer, request, document)  # of thousands of jobs it takes a while
