@@ -34,10 +34,10 @@ from omega.web.sse import OpenStreams
 
 COLLECTION = (20_000, 4, 250)
 """Thresholds of the garbage collector. With Python's own it searched everything in memory several times a second while
-jobs were submitted; requests leave next to nothing that only a search finds. A search holds the interpreter's lock; that of the second
-generation goes through 80,000 objects, some ten milliseconds."""
+jobs were submitted; requests leave next to nothing that only a search finds. A search holds the interpreter's lock:
+one of the second generation goes through 80,000 objects, some ten milliseconds."""
 SWITCH_SECONDS = 0.001
-"""Time after which a thread gives the interpreter's lock to another: the loop may wait for each of `THREADS` in turn."""
+"""Time after which a thread gives the interpreter's lock to another: the loop may wait for each thread in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
