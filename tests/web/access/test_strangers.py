@@ -126,7 +126,8 @@ def test_a_handshake_that_does_not_come_is_not_waited_for(
         while crowd._number and time.monotonic() < until:
             time.sleep(0.01)
         assert not crowd._number
-        assert status(answer(talking(connect, secured=True), OK)) == 200
+        with talking(connect, secured=True) as client:
+            assert status(answer(client, OK)) == 200
 
 
 class _Known:
