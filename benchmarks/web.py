@@ -16,6 +16,7 @@ from secrets import randbelow, token_hex
 from statistics import median
 from typing import Any
 
+from benchmarks import web_hostile
 from benchmarks.computer import computer, cpu_seconds, now_ms, resident_bytes, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, CAPACITY, Filler, chunks
@@ -53,6 +54,8 @@ class Settings(StoreSettings):
     rounds: int = 15
     calls: int = 9
     requests: int = 40
+    hostile: bool = False
+    """Measure only for how long bodies of hostile clients keep the server from answering."""
 
 
 def measure(settings: Settings) -> Document:
@@ -60,6 +63,8 @@ def measure(settings: Settings) -> Document:
     about = computer()
     with settings.measured_store() as store:
         cell = store.make_cell()
+        if settings.hostile:
+            return {**web_hostile.measure(store), "computer": about, "chosen": settings.values("hostile")}
         fill(cell, settings.machines, settings.jobs)
         changer = Changer(cell, settings.machines)
         with reader(store) as ask:

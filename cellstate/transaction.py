@@ -270,6 +270,10 @@ def forms_of(transactions: Sequence[Transaction]) -> str:
     return "" if alike == "f" else alike
 
 
+MOST_TAKEN = 4_096
+"""Jobs that a request for pending jobs brings at most (lua/parts/intake.lua)."""
+
+
 class Ask(NamedTuple):
     """Request for up to `most` jobs of a lane that became pending after the arrival `after`."""
 

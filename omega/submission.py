@@ -74,7 +74,7 @@ def job_file(name: str, data: bytes) -> "JobFile":
     from omega.jobfile.reader import JobFile
 
     try:
-        return JobFile(name, data.decode())
+        return JobFile(name, data.decode(), local=True)
     except UnicodeDecodeError as error:
         raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 

@@ -9,6 +9,8 @@
 -- Types  meta, cuts: hash; changes: list
 -- Rules  semantics 16
 
+--@const MOST_POSITIONS 2048
+
 local sub = string.sub
 local meta = redis.call('HMGET', meta_key, 'version', 'floor')
 local version, low = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
@@ -21,7 +23,7 @@ local function stands(i)
   return sub(redis.call('LINDEX', changes_key, seen - low - 1) or '', 1, 10) == ARGV[fixed_args + 2 * i]
 end
 
-local n = math.floor((#ARGV - fixed_args) / 2)
+local n = math.min(math.floor((#ARGV - fixed_args) / 2), MOST_POSITIONS)
 local lost, other = 0, n + 1  -- the oldest position that is lost, and the next older one, by bisection
 while other - lost > 1 do
   local middle = math.floor((lost + other) / 2)

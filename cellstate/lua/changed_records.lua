@@ -4,8 +4,8 @@
 --
 -- KEYS   meta machines runs placed static jobs specs jobnames kinds log | pending:*
 -- ARGV   dims since most
--- most: maximum number of machines and jobs, which bounds the call to some milliseconds; after the fact that reaches it
--- no further facts are read. 0 reads the counters alone.
+-- most: maximum number of machines and jobs, at most MOST_RECORDS, which bounds the call to some milliseconds; after the fact
+-- that reaches it no further facts are read. 0 reads the counters alone. A call reads MOST_ENTRIES entries of the log.
 -- Reply  {"ok", version, seen, first, length, placements, machines, jobs, chunks,
 --         (index, record, runs, static part) per machine, (id, record, pending 1 or 0, holder of its name,
 --         spec) per job,
@@ -16,6 +16,7 @@
 -- Rules  semantics 18
 
 --@include lists listing binary rows records
+--@const MOST_RECORDS 5000, MOST_ENTRIES 8192
 
 local OF_TASKS = {
   place = true, finished = true, failed = true, retried = true, lost = true, evicted = true, stopped = true, left = true,
@@ -54,7 +55,8 @@ local function collect(text)
   end
 end
 
-local function full() return #indices + #ids >= tonumber(most) end
+local bound, read = math.min(tonumber(most), MOST_RECORDS), 0
+local function full() return #indices + #ids >= bound or read >= MOST_ENTRIES end
 
 -- Read facts up to `version`, or until `most` records are named. Returns the last version read.
 local function walk(version)
@@ -63,7 +65,7 @@ local function walk(version)
     local entries = redis.call('XRANGE', log_key, string.format('%.0f-0', seen + 1), '+', 'COUNT', 64)
     if #entries == 0 then return version end
     for _, entry in ipairs(entries) do
-      seen = tonumber(match(entry[1], '^%d+'))
+      seen, read = tonumber(match(entry[1], '^%d+')), read + 1
       for field = 1, #entry[2], 2 do
         if entry[2][field] == 'facts' then collect(entry[2][field + 1]) end
       end

@@ -61,6 +61,6 @@ def _mapping(job: Mapping[str, Any], name: str) -> "JobFile":
     from omega.jobfile.reader import JobFile
 
     try:
-        return JobFile(name, json.dumps(job), is_json=True)
+        return JobFile(name, json.dumps(job), is_json=True, local=True)
     except (TypeError, ValueError) as error:
         raise BadInput(f"{name}: {error}; use text, numbers, lists and mappings") from None

@@ -64,9 +64,10 @@ class Document:
         return f"{self.name}:{line + 1}"
 
 
-def joined(errors: Sequence[str]) -> str:
-    """Return errors as one line: the first four, and how many more there are."""
-    more = f"; and {len(errors) - MOST_ERRORS} more" if len(errors) > MOST_ERRORS else ""
+def joined(errors: Sequence[str], number: int = 0) -> str:
+    """Return errors as one line: the first four, and how many more there are, of `number` or of all."""
+    left = max(number, len(errors)) - MOST_ERRORS
+    more = f"; and {left} more" if left > 0 else ""
     return "; also ".join(errors[:MOST_ERRORS]) + more
 
 
@@ -131,9 +132,9 @@ def _yaml(name: str, text: str, value: Any = None) -> Document:
 
 def _json(name: str, text: str) -> Document:
     """Read JSON. Lines are unknown in a file with tabs between values or some escapes, which are no YAML."""
-    value = json.loads(text, parse_int=_json_integer, parse_constant=_json_constant, object_pairs_hook=_fields)
     if text.count(",") >= MOST_VALUES:
         raise BadInput(f"{name}: more than {MOST_VALUES:,} values; split it")
+    value = json.loads(text, parse_int=_json_integer, parse_constant=_json_constant, object_pairs_hook=_fields)
     _check_depth(name, value, MOST_DEPTH)
     return Document(name, value, json=text)
 
@@ -170,8 +171,9 @@ def _json_constant(text: str) -> float:
 def _found_twice(name: str, text: str) -> BadInput:
     """Return the error for JSON in which a mapping has a field twice, with its lines where they are known."""
     try:
-        with suppress(yaml.YAMLError):
-            _yaml(name, text.replace("\t", " "))
+        if len(text) <= MOST_LETTERS_ONCE:
+            with suppress(yaml.YAMLError):
+                _yaml(name, text.replace("\t", " "))
         json.loads(text, object_pairs_hook=lambda pairs: _json_once(name, pairs))
     except BadInput as error:
         return error

@@ -5,7 +5,7 @@ fields that only some schedulers and executors use (constraints, spread, localit
 they are stored in `JobSpec.spec`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,7 +20,7 @@ from omega.cellstate.model import After, JobSpec
 from omega.cellstate.plain_text import all_printable, cleaned, problems
 from omega.cellstate.resources import Dimensions, Resources, shown
 from omega.cellstate.schema import POLICY
-from omega.jobfile.document import Document, Path, joined, parse
+from omega.jobfile.document import MOST_ERRORS, Document, Path, joined, parse
 from omega.jobfile.form import JobForm, Tasks, fields_at
 from omega.jobfile.mapreduce import MapReduceForm
 from omega.schedulers.job_fields import BadField, JobField, read_values
@@ -52,13 +52,15 @@ _WANTED = {
 class JobFile:
     """A job file's name, for messages, its text, and whether that is JSON (None: if the name ends in ``.json``).
 
-    A `remote` one is from another computer: it may not have jobs that name files of their submitter's computer.
+    Only a `local` one, which a person has on this computer, may have jobs that name files of it.
     """
 
     name: str
     text: str
     is_json: bool | None = None
-    remote: bool = False
+    local: bool = False
+    document: Document | None = None
+    """What the text has, where it was parsed already."""
 
 
 def _nowhere(name: str) -> str:
@@ -88,16 +90,8 @@ def load(
             own |= {file.name: file.id, file.id: file.id}
             read.append(file)
             continue
-        document = parse(file.name, file.text, is_json=file.is_json)
-        entries = document.value if isinstance(document.value, list) else [document.value]
-        if not entries:
-            raise BadInput(f"{file.name}: no job in it; write at least name and tasks")
-        for i, entry in enumerate(entries):
-            here: Path = (i,) if isinstance(document.value, list) else ()
-            if file.remote and isinstance(entry, dict) and entry.get("kind") == MAPREDUCE:
-                what = "names files of the computer where it is submitted; use omega job submit there"
-                raise BadInput(f"{document.where((*here, 'kind'))}: kind: a {MAPREDUCE} job {what}")
-            job = _entry(document, here, entry)
+        document = file.document or parse(file.name, file.text, is_json=file.is_json)
+        for here, job in entries(document, local=file.local):
             if fields_of is not None:
                 job.policy = _policy(document, here, job, fields_of(job.kind))
             _take(job, partial(_place, document, here), taken)
@@ -109,6 +103,19 @@ def load(
         for each in read
     ]
     return _in_order(specs)
+
+
+def entries(document: Document, *, local: bool = False) -> Iterator[tuple[Path, JobForm]]:
+    """Yield the jobs of a document, each with its place. Raises BadInput at the first one with errors."""
+    listed = document.value if isinstance(document.value, list) else [document.value]
+    if not listed:
+        raise BadInput(f"{document.name}: no job in it; write at least name and tasks")
+    for i, entry in enumerate(listed):
+        here: Path = (i,) if isinstance(document.value, list) else ()
+        if not local and isinstance(entry, dict) and entry.get("kind") == MAPREDUCE:
+            what = "names files of the computer where it is submitted; use omega job submit there"
+            raise BadInput(f"{document.where((*here, 'kind'))}: kind: a {MAPREDUCE} job {what}")
+        yield here, _entry(document, here, entry)
 
 
 def _after(document: Document, here: Path, job: JobForm, own: dict[str, str], find_job: FindJob) -> tuple[After, ...]:
@@ -200,10 +207,10 @@ def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[J
     """
     ordered = sorted(errors, key=lambda error: bool(error["type"] != "extra_forbidden"))
     parts = []
-    for error in ordered:
+    for error in ordered[:MOST_ERRORS]:
         path: Path = (*here, *(step for step in error["loc"] if step != "[key]"))
         parts.append(f"{document.where(path)}: {_field(path)}: {_reason(error, kind)}")
-    return joined(parts)
+    return joined(parts, len(ordered))
 
 
 def _reason(error: Any, job: type[JobForm]) -> str:

@@ -10,6 +10,7 @@ from omega.cellstate import ranges
 from omega.cellstate.errors import Forbidden, NotFound
 from omega.cellstate.task_output import MOST_OUTPUT, TAIL_BYTES, OutputPart, StoredTail
 from omega.embedded.places import state_directory
+from omega.live.agent.open_output import OpenOutput
 from omega.live.agent.output import StreamReader, cut_line, last_lines
 from omega.live.agent.places import all_places
 from omega.live.agent_output import AWAY, EXPIRED, NEVER_RAN, OutputPlace, agent_part, find_output, missing
@@ -92,11 +93,23 @@ class TaskLog:
     def as_json(self, lines: int | None = None) -> dict[str, Any]:
         """Return the output, or its last lines, as plain values."""
         text = b"".join(self.new(lines)).decode(errors="replace")
+        return {**self.about(), "text": text}
+
+    def open(self) -> OpenOutput | None:
+        """Open its files on this computer as they are now; None when it has none."""
+        if self.reader is None:
+            return None
+        opened = OpenOutput.of(self.reader.place, self.reader.stream)
+        self.source, self.why, self.cut = "files", None, opened.cut
+        return opened
+
+    def about(self) -> dict[str, Any]:
+        """Return what is known of the output that was read, without its text."""
         about = {"cell": self.cell.name, "job": self.job.id, "group": self.group, "task": self.task}
         about |= TaskNames.of(self.job).as_json(self.group, str(self.task))
         about["generation"] = generations(self.job)[self.group]
         where = {"source": self.source, "cut_bytes": self.cut, "missing": self.missing}
-        return {**about, "stream": self.stream, **where, "text": text}
+        return {**about, "stream": self.stream, **where}
 
     def find(self) -> None:
         """Find the files of its newest placement, unless it is on another machine by now."""

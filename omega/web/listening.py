@@ -15,7 +15,8 @@ from omega.web.access.addresses import LOOPBACK
 
 DEFAULT = "127.0.0.1:7070"
 UNIX = "unix:"
-BACKLOG = 512
+BACKLOG = 4_096
+"""Connections that wait until the server takes them; the system may have a smaller bound."""
 WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 

@@ -4,9 +4,12 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -23,15 +26,18 @@ from omega.web.access.open_streams import MOST_STREAMS, OpenByToken
 from omega.web.access.tokens import Tokens, checked_user, digest, new_token, read, write_private
 from omega.web.access.visitors import Visitor
 from omega.web.app import create_app
-from omega.web.connections import MOST_CONNECTIONS
+from omega.web.connections import MOST_CONNECTIONS, MOST_STRANGERS, SPARE_FILES, Crowd
 from omega.web.listening import DEFAULT, Listen
 from omega.web.service import Service
 from omega.web.serving import Server
 from omega.web.sse import OpenStreams
 
-COLLECTION = (20_000, 20, 50)
+COLLECTION = (20_000, 4, 250)
 """Thresholds of the garbage collector. With Python's own it searched everything in memory several times a second while
-jobs were submitted; requests leave next to nothing that only a search finds."""
+jobs were submitted; requests leave next to nothing that only a search finds. A search holds the interpreter's lock:
+one of the second generation goes through 80,000 objects, some ten milliseconds."""
+SWITCH_SECONDS = 0.001
+"""Time after which a thread gives the interpreter's lock to another: the loop may wait for each thread in turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +158,26 @@ class WebServer:
         app = create_app(Service(self.store, self.cell), self.access)
         gc.freeze()  # modules and routes live as long as the process
         gc.set_threshold(*COLLECTION)
+        sys.setswitchinterval(SWITCH_SECONDS)
         streams: OpenStreams = app.state.streams
-        server = Server.of(app, ready, closing=streams.close, most=self.settings.most_connections, context=context)
+        crowd = Crowd.within(_open_files(self.settings.most_connections), self.settings.most_connections)
+        if crowd.most < self.settings.most_connections:
+            log.warning("fewer connections than --connections: the limit of open files is low", most=crowd.most)
+        server = Server.of(app, ready, closing=streams.close, crowd=crowd, context=context)
         await server.serve(sockets=[bound])
+
+
+def _open_files(connections: int) -> int:
+    """Return how many files this process may open, after raising that to what its connections need, if it may."""
+    wanted = connections + MOST_STRANGERS + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+        return more
+    return soft
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -12,6 +12,8 @@ from fastapi import Depends, Request
 from omega.client.client import Client
 from omega.client.connections import Connections
 from omega.client.defaults import which
+from omega.client.together import Submission
+from omega.jobfile.reader import JobFile
 from omega.queries.mirror.mirrors import Mirrors
 from omega.users import VouchedUser
 from omega.web.together import Together
@@ -24,8 +26,15 @@ T = TypeVar("T")
 THREADS = 8
 """Calls to the store at once; further ones wait without a thread."""
 
+MOST_TOGETHER = 16 << 10
+"""Letters of a job file that others wait for; a larger one is submitted by itself."""
 KNOWN_SECONDS = 5.0
 """For so long the answer is used which cell is the only one."""
+
+
+def tried(call: Callable[..., Any], client: Client, *arguments: Any, **options: Any) -> Any:
+    """Run a call of a client as a dry run."""
+    return call(client.dry_run(), *arguments, **options)
 
 
 @dataclass(slots=True)
@@ -68,6 +77,22 @@ class Service:
             if self._clients.get(cell) is not client:
                 client.close()
         return answer
+
+    async def submit(
+        self, cell: str, user: str, file: JobFile, asked: Submission, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """Submit the jobs of a file, with other requests where it is small; every way by HTTP leads here.
+
+        Raises OmegaError.
+        """
+        asked.jobs = [file]
+        if dry_run:
+            await self.call(cell, user, partial(tried, Client.submit_together), [asked])
+        elif len(file.text) > MOST_TOGETHER:
+            await self.call(cell, user, Client.submit_together, [asked])
+        else:
+            await self.together.submit(cell, user, asked)
+        return asked.result()
 
     async def read(self, cell: str, step: "Callable[[JobStore], T]") -> T:
         """Run one bounded call of a cell on a thread; the caller waits without it."""

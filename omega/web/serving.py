@@ -11,7 +11,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from omega.schedulers.process.signals import leave_signals
-from omega.web.connections import IDLE_SECONDS, MOST_CONNECTIONS, BoundedConnection
+from omega.web.connections import AT_ONCE, IDLE_SECONDS, BoundedConnection, Crowd
+from omega.web.listening import BACKLOG
 
 LEAVING_SECONDS = 5
 """Time for requests in progress when the server is asked to end."""
@@ -31,26 +32,27 @@ class Server(uvicorn.Server):
         ready: Callable[[], None],
         *,
         closing: Callable[[], None] = lambda: None,
-        most: int = MOST_CONNECTIONS,
+        crowd: Crowd | None = None,
         context: ssl.SSLContext | None = None,
     ) -> "Server":
-        """Return a server of an application with at most `most` connections, and TLS with a context.
+        """Return a server of an application whose connections are a crowd, with TLS if there is a context.
 
         The address of a client is that of its connection: headers of proxies do not change it. The log of requests is
         off, because addresses may have a token.
         """
         config = uvicorn.Config(
-            app, http=type("Connection", (BoundedConnection,), {"most": most}), ws="none", lifespan="on",
+            app, http=type("Connection", (BoundedConnection,), {"crowd": crowd or Crowd(), "context": context}),
+            ws="none", lifespan="on", backlog=AT_ONCE,
             log_config=None, access_log=False, proxy_headers=False, server_header=False,
             timeout_keep_alive=IDLE_SECONDS, timeout_graceful_shutdown=LEAVING_SECONDS,
         )  # fmt: skip
-        config.load()
-        config.ssl = context
         return cls(config, ready, closing)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(BACKLOG)  # uvicorn's is also the number of connections that are accepted at once
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from omega.cellstate.lanes import Lanes
 from omega.cellstate.replies import PendingJob, Reply
-from omega.cellstate.transaction import Ask, Intake
+from omega.cellstate.transaction import MOST_TAKEN, Ask, Intake
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.queue.ranks import Place
 from omega.schedulers.work import Work
@@ -44,7 +44,8 @@ class Intakes:
 
     def __init__(self, kind: str, jobs_per_call: int, queue: Queue) -> None:
         """Start without requests."""
-        self._kind, self._most, self._queue = kind, max(4 * jobs_per_call, 4 * LEAST_AT_HAND), queue
+        most = max(4 * jobs_per_call, 4 * LEAST_AT_HAND)
+        self._kind, self._most, self._queue = kind, min(MOST_TAKEN, most), queue
         self._streams: dict[int, Stream] = {}
 
     def reset(self) -> None:

@@ -43,7 +43,7 @@ NEVER_DONE = script("import os,time\ntime.sleep(3_600 * (os.environ['OMEGA_SHARD
 def submit(cell: RedisCell, texts: Path, output: Path, run: int, mapper: str = "") -> str:
     mapper = mapper or json.dumps(EACH if run == 1 else SLOW)
     text = JOB.format(run=run, texts=texts, output=output, map=mapper, reduce=json.dumps(ADD))
-    (spec,) = load([JobFile("words.yaml", text)], cell.dimensions, lambda: "made")
+    (spec,) = load([JobFile("words.yaml", text, local=True)], cell.dimensions, lambda: "made")
     cell.members()
     cell.submit([spec], 0, "ada")
     return spec.id

@@ -1,7 +1,9 @@
 -- The next jobs of a scheduler, in the reply to its call.
 
 -- A lane with at most READ_AT_ONCE pending jobs is read with one command; otherwise a few jobs of each bucket are read.
---@const READ_AT_ONCE 256, OWNED 49
+-- A call is bounded whatever its arguments are: it asks each of the first MOST_ASKED lanes once, for MOST_TAKEN jobs in all,
+-- in BUCKETS buckets.
+--@const READ_AT_ONCE 256, OWNED 49, BUCKETS 32, MOST_ASKED 256, MOST_TAKEN 4096
 
 local intake
 do
@@ -64,11 +66,15 @@ do
   -- Adds the last arrival in the cell and how many jobs each lane gave ("-": not asked), then id, arrival, record, spec
   -- for each job.
   function intake(reply, pending_key, asked, most, owned, arrivals)
-    local ids, when, counts, n = {}, {}, {}, 0
+    local ids, when, counts, n, seen = {}, {}, {}, 0, {}
+    most, owned = math.min(most, MOST_TAKEN), sub(owned, 1, BUCKETS)
     for lane, after, quota in gmatch(asked, '(%d+):(%d+):(%d+)') do
-      local want, given = math.min(tonumber(quota), most - n), 0
+      if #counts == MOST_ASKED then break end
+      local number = tonumber(lane)
+      local want, given = seen[number] and 0 or math.min(tonumber(quota), most - n), 0
+      seen[number] = true
       if want > 0 and find(owned, '1', 1, true) then
-        local found, members = first_of_lane(pending_key, lane, tonumber(after), want, owned)
+        local found, members = first_of_lane(pending_key, number, tonumber(after), want, owned)
         given = math.min(want, #found)
         for i = 1, given do
           n = n + 1

@@ -13,9 +13,13 @@ from omega.web.access.refusals import Refusal
 from omega.web.access.visitors import Admission
 from omega.web.sse import last_event
 
-MOST_BODY = 8 * 1024 * 1024
-BODY_SECONDS = 60.0
-"""Time in which a body must have arrived."""
+MOST_BODY, MOST_FORM, MOST_OF_STRANGERS = 8 << 20, 256 << 10, 4 << 10
+"""Bytes of a body: of a job file or document, which `omega.web.reading` parses; of any other; and without a token."""
+MOST_MARKS = 4_000
+"""Commas, brackets and the like in a body that is no job file or document: it is parsed on the loop."""
+MARKS = (b",", b"[", b"{", b"&")
+BODY_SECONDS, STRANGERS_SECONDS = 60.0, 10.0
+"""Time in which a body must have arrived, and one without a token."""
 LAST_SECONDS = 2.0
 STREAM = b"text/event-stream"
 GONE: Message = {"type": "http.disconnect"}
@@ -52,10 +56,25 @@ class Exchange:
     over: bool = False
     """Whether nothing more is sent: the answer is complete, or was replaced by a refusal."""
     is_stream: bool = False
+    most: int = MOST_OF_STRANGERS
+    """Bytes of the body."""
     _size: int = 0
+    _marks: int = 0
     _complete: bool = False
-    _until: float = field(default_factory=lambda: time.monotonic() + BODY_SECONDS)
+    _began: float = field(default_factory=time.monotonic)
     _replayed: list[Message] = field(default_factory=list)
+
+    def admit(self, found: Admission) -> None:
+        """Let a visitor send the body of any form."""
+        self.admission, self.most = found, MOST_FORM
+
+    def allow(self, most: int) -> None:
+        """Let the body be larger: its route does not parse it on the loop."""
+        self.most = most
+
+    def begin(self) -> bool:
+        """Count the request as a stream of its token; returns False when that has too many."""
+        return self.streams.begin(self)
 
     async def receive(self) -> Message:
         """Return the next message of the server; a body that is too large or too slow ends the request."""
@@ -65,15 +84,18 @@ class Exchange:
             return await self.server_receive()
         if self.over:
             return GONE
-        message = GONE
-        with anyio.move_on_after(max(0.0, self._until - time.monotonic())) as limit:
+        message, seconds = GONE, STRANGERS_SECONDS if self.admission is None else BODY_SECONDS
+        with anyio.move_on_after(max(0.0, self._began + seconds - time.monotonic())) as limit:
             message = await self.server_receive()
         if limit.cancelled_caught:
-            await self.refuse(Refusal(408, f"the body did not arrive within {BODY_SECONDS:g} s"))
+            await self.refuse(Refusal(408, f"the body did not arrive within {seconds:g} s"))
             return GONE
-        self._size += len(message.get("body", b""))
-        if self._size > MOST_BODY:
-            await self.refuse(too_large())
+        piece: bytes = message.get("body", b"")
+        self._size += len(piece)
+        if self._size <= self.most < MOST_BODY:
+            self._marks += sum(map(piece.count, MARKS))
+        if self._size > self.most or self._marks > MOST_MARKS:
+            await self.refuse(too_large(self.most))
             return GONE
         self._complete = not message.get("more_body", False)
         return message
@@ -127,9 +149,14 @@ class Exchange:
         self.cancel.cancel()
 
 
-def too_large() -> Refusal:
-    """Return the refusal of a body that is too large."""
-    return Refusal(413, f"the body is larger than {MOST_BODY >> 20} MiB; send it in parts")
+def too_large(most: int) -> Refusal:
+    """Return the refusal of a body that has more than so many bytes, or too many values for its route."""
+    if most == MOST_BODY:
+        return Refusal(413, f"the body is larger than {MOST_BODY >> 20} MiB; send it in parts")
+    if most == MOST_OF_STRANGERS:
+        return Refusal(413, f"the body is larger than {most >> 10} KiB, and has no valid token before it")
+    values = f"or has more than {MOST_MARKS:,} values"
+    return Refusal(413, f"the body is larger than {most >> 10} KiB, {values}; send it in parts")
 
 
 def too_many() -> Refusal:

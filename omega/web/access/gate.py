@@ -16,12 +16,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from omega.web.access.addresses import Site
 from omega.web.access.admissions import Access
-from omega.web.access.exchange import MOST_BODY, Exchange, too_large, too_many
+from omega.web.access.exchange import MOST_BODY, MOST_OF_STRANGERS, Exchange, too_large, too_many
 from omega.web.access.login import LOGIN, LOGOUT, Login, field_of
 from omega.web.access.refusals import Refusal
+from omega.web.connections import CONNECTION
 
 ANSWER_SECONDS = 120.0
 """Time in which an answer must begin, except those of long polls and streams."""
+MOST_QUERY = 8 << 10
+"""Bytes of a query: they are parsed before a token is known."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 FORM = "application/x-www-form-urlencoded"
 CSRF_HEADER, CSRF_FIELD = "omega-csrf", "csrf"
@@ -68,24 +71,33 @@ class Gate:
         if foreign and method == "OPTIONS" and "access-control-request-method" in headers:
             await exchange.respond(Response(status_code=204, headers=CORS))
             return
-        if int(headers.get("content-length", "0")) > MOST_BODY:  # the server has checked that it is a number
-            raise too_large()
+        if len(scope["query_string"]) > MOST_QUERY:
+            raise Refusal(414, f"the query is longer than {MOST_QUERY >> 10} KiB; ask for less at a time")
+        length = int(headers.get("content-length", "0"))  # the server has checked that it is a number
         about_sessions = path in (LOGIN, LOGOUT) or (method == "GET" and b"token=" in scope["query_string"])
+        if about_sessions and length > MOST_OF_STRANGERS:
+            raise too_large(MOST_OF_STRANGERS)
         if about_sessions and await self.login.answered(exchange, headers, site):
             return
         client = tuple(scope["client"]) if scope.get("client") else None
         found = self.access.admit(headers, client, site)
         if found is not None and found.ambient and foreign:
             found = None  # scripts of other sites send a token of their own, or nothing
+        if found is not None and not scope.get(CONNECTION, _nobody)():
+            raise Refusal(
+                503, "too many connections with valid tokens; close some", retry_after="5", connection="close"
+            )
+        if found is not None and length > MOST_BODY:
+            raise too_large(MOST_BODY)
         if _is_open(scope):
             exchange.caching = b"public, max-age=31536000, immutable" if b"v=" in scope["query_string"] else b"no-cache"
         elif found is None:
             await self.login.refuse(exchange, headers, site)
             return
-        exchange.admission = found
         if found is not None:
+            exchange.admit(found)
             state = scope.setdefault("state", {})
-            state |= {"admission": found, "visitor": found.visitor, "csrf": found.csrf}
+            state |= {"admission": found, "visitor": found.visitor, "csrf": found.csrf, "exchange": exchange}
             if found.ambient and method not in SAFE:
                 await self._check_forgery(exchange, headers, site, found.csrf)
         if _waits(scope):
@@ -140,6 +152,11 @@ class Gate:
             given = field_of(await exchange.body(), CSRF_FIELD)
         if not self.access.sessions.same(given or "", wanted):
             raise Refusal(403, "the form belongs to another login; load its page again, and send it from there")
+
+
+def _nobody() -> bool:
+    """Return that a request without a connection of its own, as in tests, may go on."""
+    return True
 
 
 def _is_open(scope: Scope) -> bool:

@@ -58,10 +58,11 @@ def answer(
     headers = {"ETag": f'W/"{tag}"', "Cache-Control": "no-cache"}
     if index is not None:
         headers[INDEX] = str(index)
-    if status == 200 and request.method == "GET" and _matches(request.headers.get("if-none-match"), headers["ETag"]):
+    if status == 200 and request.method == "GET" and matches(request.headers.get("if-none-match"), headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(body, status, headers, MEDIA_TYPE)
 
 
-def _matches(asked: str | None, tag: str) -> bool:
+def matches(asked: str | None, tag: str) -> bool:
+    """Return whether a header If-None-Match names a tag."""
     return asked is not None and tag in (each.strip() for each in asked.split(","))

@@ -6,14 +6,13 @@ from typing import Any
 from fastapi import Request
 
 from omega.cellstate.errors import BadInput
-from omega.jobfile.document import parse
 from omega.jobfile.reader import JobFile
-from omega.web.problems import TooLarge, Unsupported
+from omega.web.access.exchange import MOST_BODY
+from omega.web.problems import Unsupported
+from omega.web.reading import read_document, read_jobs
 
 JSON = ("application/json",)
 YAML = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
-MOST_BYTES = 8 << 20
-"""Maximum size of a body."""
 NAME = "body"
 """Name of a body in messages, in place of that of a file."""
 
@@ -23,16 +22,13 @@ JOBS: Mapping[str, Any] = {"oneOf": [JOB, {"type": "array", "items": JOB, "minIt
 
 
 async def text_of(request: Request) -> tuple[str, bool]:
-    """Return the text of a body, and whether it is JSON. Raises BadInput, TooLarge, Unsupported."""
+    """Return the text of a body, and whether it is JSON. Raises BadInput, Unsupported."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in JSON + YAML:
         known = f"send {JSON[0]} or {YAML[0]}"
         raise Unsupported(f"Content-Type {media[:80]!r}: is not read here; {known}" if media else f"no type; {known}")
-    data = bytearray()
-    async for piece in request.stream():
-        data += piece
-        if len(data) > MOST_BYTES:
-            raise TooLarge(f"{NAME}: larger than {MOST_BYTES >> 20} MiB; split it")
+    request.state.exchange.allow(MOST_BODY)
+    data = await request.body()
     try:
         return data.decode(), media in JSON
     except UnicodeDecodeError as error:
@@ -42,13 +38,13 @@ async def text_of(request: Request) -> tuple[str, bool]:
 async def job_file(request: Request) -> JobFile:
     """Return the body of a request as a job file."""
     text, is_json = await text_of(request)
-    return JobFile(NAME, text, is_json=is_json, remote=True)
+    return await read_jobs(NAME, text, is_json=is_json)
 
 
 async def document(request: Request, content: str) -> Mapping[str, Any]:
     """Return the mapping in the body of a request; `content` says what it should have. Raises BadInput."""
     text, is_json = await text_of(request)
-    value = parse(NAME, text, content, is_json=is_json).value
+    value = await read_document(NAME, text, content, is_json=is_json)
     if not isinstance(value, dict):
         raise BadInput(f"{NAME}: is not a mapping; write {content}")
     return value

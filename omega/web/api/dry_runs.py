@@ -9,14 +9,9 @@ from fastapi.responses import Response
 
 from omega.client.client import Client
 from omega.web.api.answers import answer
-from omega.web.service import Service
+from omega.web.service import Service, tried
 
 Document = dict[str, Any]
-
-
-def tried(call: Callable[..., Any], client: Client, *arguments: Any, **options: Any) -> Any:
-    """Run a call of a client as a dry run."""
-    return call(client.dry_run(), *arguments, **options)
 
 
 async def changed(

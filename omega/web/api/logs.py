@@ -7,21 +7,26 @@ output in the store. ``source`` says which. The id of an event is ``PLACEMENT.BY
 import re
 from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import anyio
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from omega.cellstate.errors import BadInput, Forbidden
 from omega.cellstate.task_output import MOST_OUTPUT, STREAMS, TAIL_BYTES, OutputPart, StoredTail
+from omega.live.agent.open_output import OpenOutput
 from omega.live.agent.output import last_lines
 from omega.live.agent_output import ANSWER_SECONDS, EXPIRED, OutputPlace, ask_agent, find_output, missing
 from omega.live.task_log import TaskLog, task_of
 from omega.queries.jobs import find_job
+from omega.web.access.exchange import too_many
 from omega.web.access.visitors import Reader
-from omega.web.api.answers import answer
+from omega.web.api.answers import MEDIA_TYPE, answer, encoded, matches
 from omega.web.api.parameters import CellName, JobName, one_of, words_query
 from omega.web.service import Served, Service
 from omega.web.sse import ALIVE, EventStream, event, last_event
@@ -37,6 +42,10 @@ FIND_SECONDS = 5.0
 """Time between looks for the machine of a task, which may be placed again."""
 LOOK_SECONDS = 0.05
 """Time between looks for the answer of an agent."""
+MOST_TAIL = 1 << 20
+"""Bytes of last lines that a page shows, and that a stream begins with."""
+_reading = anyio.CapacityLimiter(4)
+"""Threads that read files of output."""
 MOST_LINES, MOST_NUMBER = 1_000_000, 1 << 31
 _PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
 
@@ -71,6 +80,23 @@ class TaskOutput:
                     return found if found.placement else None
         return None
 
+    async def first(self, lines: int | None) -> OutputPart | None:
+        """Return the beginning of the output, or its last lines and perhaps more, of at most a MiB."""
+        if lines is None:
+            return await self.part(0)
+        found = await self.part(-MOST_OUTPUT)
+        while found is not None and found.start and len(found.data) < MOST_TAIL:
+            if found.data.count(b"\n") > lines:
+                break
+            start = max(0, found.start - MOST_OUTPUT)
+            before = await self.part(start)
+            joins = before is not None and before.placement == found.placement and before.start < found.start
+            if before is None or not joins or before.start + len(before.data) < found.start:
+                break  # it was dropped, or the task is placed again
+            data = before.data[: found.start - before.start] + found.data
+            found = OutputPart(found.placement, before.start, data)
+        return found
+
     async def stored(self) -> StoredTail:
         """Return the last output in the store."""
         at = self.place
@@ -94,11 +120,41 @@ def found_output(cell: "JobStore", job: str, which: Mapping[str, Any]) -> Output
     return find_output(cell, record, *task_of(record, *named))
 
 
-def kept_output(cell: "JobStore", job: str, which: Mapping[str, Any], stream: str, lines: int | None) -> dict[str, Any]:
-    """Return the output of a task from files of this computer or the store; no agent is asked. Raises Refused."""
+def _log(cell: "JobStore", job: str, which: Mapping[str, Any], stream: str) -> TaskLog:
     record = find_job(cell, job)
     named = (which["task"], which["group"], which["generation"], which["index"])
-    return TaskLog(cell, record, *task_of(record, *named), stream, silent=None).as_json(lines)
+    return TaskLog(cell, record, *task_of(record, *named), stream, silent=None)
+
+
+def kept_output(cell: "JobStore", job: str, which: Mapping[str, Any], stream: str, lines: int) -> dict[str, Any]:
+    """Return the last lines of the output of a task from files of this computer or the store, as the console shows it.
+
+    ``left_bytes`` are missing from the lines, of which at most the last MiB is returned. Raises Refused.
+    """
+    log = _log(cell, job, which, stream)
+    opened = log.open()
+    if opened is None:
+        return {**log.as_json(lines), "left_bytes": 0}
+    with closing(opened):
+        start = opened.last_lines(lines, MOST_TAIL)
+        left = start - opened.last_lines(lines) if opened.size - start == MOST_TAIL else 0
+        text = b"".join(opened.pieces(start)).decode(errors="replace")
+    return {**log.about(), "text": text, "left_bytes": left}
+
+
+def _opened(
+    cell: "JobStore", job: str, which: Mapping[str, Any], stream: str, lines: int | None
+) -> tuple[dict[str, Any], OpenOutput | None, int]:
+    """Return the document of an output, its files on this computer (None: it is whole), and where its text begins."""
+    log = _log(cell, job, which, stream)
+    opened = log.open()
+    if opened is None:
+        return log.as_json(lines), None, 0
+    try:
+        return log.about(), opened, 0 if lines is None else opened.last_lines(lines)
+    except BaseException:
+        opened.close()
+        raise
 
 
 class _How(NamedTuple):
@@ -146,7 +202,11 @@ async def show_output(
     if how.follow:
         output = await find()  # Refused, before the stream begins
         return EventStream(_follow(find, output, how.after, how.lines), request)
-    document = await served.read(cell, lambda opened: kept_output(opened, job, which, how.stream, how.lines))
+    if not request.state.exchange.begin():
+        raise too_many()
+    document, files, start = await served.read(cell, lambda opened: _opened(opened, job, which, how.stream, how.lines))
+    if files is not None:
+        return _document(request, document, files, start)
     if document["source"] == "store":
         output = await find()
         part = await output.part(-MOST_OUTPUT)
@@ -160,6 +220,31 @@ async def show_output(
     return answer(request, document)
 
 
+def _document(request: Request, document: Mapping[str, Any], files: OpenOutput, start: int) -> Response:
+    """Answer with a document whose text is sent in pieces, as it is read from files."""
+    head = encoded(document)[:-1] + b',"text":"'
+    digest = blake2b(head + b"%d %d" % (start, files.size), digest_size=8).hexdigest()
+    headers = {"ETag": f'W/"{digest}"', "Cache-Control": "no-cache"}
+    if matches(request.headers.get("if-none-match"), headers["ETag"]):
+        files.close()
+        return Response(status_code=304, headers=headers)
+    return StreamingResponse(_pieces(head, files, start), 200, headers, MEDIA_TYPE)
+
+
+async def _pieces(head: bytes, files: OpenOutput, start: int) -> AsyncGenerator[bytes]:
+    decoder, pieces = getincrementaldecoder("utf-8")(errors="replace"), files.pieces(start)
+
+    def piece() -> bytes | None:
+        data = next(pieces, None)
+        return None if data is None else encoded(decoder.decode(data))[1:-1]
+
+    with closing(files):
+        yield head
+        while (data := await anyio.to_thread.run_sync(piece, limiter=_reading)) is not None:
+            yield data
+        yield encoded(decoder.decode(b"", final=True))[1:-1] + b'"}'
+
+
 @dataclass(slots=True)
 class _Shown:
     """What a reader has: the placement, the byte after its last output, and the end of that output."""
@@ -168,19 +253,41 @@ class _Shown:
     at: int = 0
     source: str = ""
     end: bytes = b""
+    whole: bool = True
+    """Whether all of it was asked for, not only its last lines."""
+    missed: int = 0
+    """Bytes of the output that were announced as gaps."""
     _decoder: Any = field(default_factory=lambda: getincrementaldecoder("utf-8")(errors="replace"))
 
     def take(self, part: OutputPart, lines: int | None) -> bytes:
-        """Return the events of output from the agent; that of another placement begins anew."""
-        pieces, data = self._from("agent", "the files of its agent"), part.data
-        if part.placement != self.placement or part.start < self.at:
+        """Return the events of output from the agent; that of another placement begins anew, with its last lines."""
+        pieces, data, at = self._from("agent", "the files of its agent"), part.data, part.start
+        if part.placement != self.placement or at < self.at:
             pieces += self._reset()
-            data = data if lines is None else last_lines(data, lines)
-        elif part.start > self.at:
-            detail = f"{part.start - self.at} bytes before this are not kept"
-            pieces += event({"bytes": part.start - self.at, "detail": detail}, name="gap")
+            if lines is not None:
+                kept = last_lines(data, lines)
+                enough = len(kept) < len(data) or not lines
+                at, data = at + len(data) - len(kept), kept
+            if at and (lines is None or not enough):
+                pieces += self._gap(at)
+        elif at > self.at:
+            pieces += self._gap(at - self.at)
         self.placement, self.at = part.placement, part.start + len(part.data)
         return pieces + self._output(data, f"{self.placement}.{self.at}")
+
+    def _gap(self, size: int) -> bytes:
+        self.missed += size
+        return event({"bytes": size, "detail": f"{size:,} bytes before this are not shown"}, name="gap")
+
+    def last(self) -> bytes:
+        """Return the last event, when the job has ended."""
+        if self.missed:
+            said = f"{self.missed:,} bytes of the output are not shown"
+        elif self.source == "store":
+            said = "this is what the store has of the output"
+        else:
+            said = "this is all of the output" if self.whole else "this is the end of the output"
+        return last_event("over", f"The job has ended; {said}.", again=False)
 
     def take_stored(self, stored: StoredTail, lines: int | None) -> bytes:
         """Return the events of the last output in the store; it begins anew when it does not follow what was sent."""
@@ -190,6 +297,7 @@ class _Shown:
         self.placement = self.at = 0
         if not known and tail:
             pieces += self._reset()
+            self.missed += start
             if start:
                 pieces += event({"bytes": start, "detail": missing(start, None, TAIL_BYTES)}, name="gap")
             tail = tail if lines is None else last_lines(tail, lines)
@@ -203,6 +311,7 @@ class _Shown:
 
     def _reset(self) -> bytes:
         self._decoder.reset()
+        self.missed = 0
         return event({"detail": "the output begins anew"}, name="reset")
 
     def _output(self, data: bytes, place: str) -> bytes:
@@ -215,10 +324,12 @@ async def _follow(
     find: Callable[[], Awaitable[TaskOutput]], output: TaskOutput, after: tuple[int, int] | None, lines: int | None
 ) -> AsyncGenerator[bytes]:
     """Yield the output of a task until its job has ended and all of it was sent."""
-    shown, pause, missed = _Shown(*(after or (0, 0))), FASTEST_SECONDS, 0
+    shown, pause, missed = _Shown(*(after or (0, 0)), whole=lines is None), FASTEST_SECONDS, 0
     found = anyio.current_time()
     while True:
-        part = await output.part(shown.at if shown.placement else -MOST_OUTPUT)
+        part = await output.part(shown.at) if shown.placement else await output.first(lines)
+        if part is not None and shown.placement not in (0, part.placement):  # placed again meanwhile
+            part = await output.first(lines)
         missed = 0 if part is not None else missed + 1
         if part is not None:
             pieces = shown.take(part, lines)
@@ -227,10 +338,10 @@ async def _follow(
         else:
             pieces = shown.take_stored(await output.stored(), lines)
         yield pieces or ALIVE
-        if part is not None and (len(part.data) == MOST_OUTPUT or (part.data and output.place.over)):
+        if part is not None and (len(part.data) >= MOST_OUTPUT or (part.data and output.place.over)):
             continue
         if output.place.over and (part is not None or shown.source == "store"):
-            yield last_event("over", "The job has ended; this is all of the output.", again=False)
+            yield shown.last()
             return
         pause = FASTEST_SECONDS if pieces else min(SLOWEST_SECONDS, 1.5 * pause)
         await anyio.sleep(pause)

@@ -1,10 +1,10 @@
 """Submission and dry runs: ``POST /v1/jobs`` and ``POST /v1/jobs/plan``."""
 
 from collections.abc import Callable, Coroutine
-from functools import partial
 from hashlib import blake2b
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
@@ -15,14 +15,11 @@ from omega.client.together import Submission
 from omega.web.access.visitors import Reader, required
 from omega.web.api import bodies
 from omega.web.api.answers import answer
-from omega.web.api.dry_runs import tried
 from omega.web.api.parameters import CellName, flag, must_be_new
 from omega.web.service import Served, service
 
 router = APIRouter(prefix="/v1/jobs", tags=["submission"])
 MOST_KEY = 256
-MOST_TOGETHER = 16 << 10
-"""Letters of a body that others wait for; a larger one is submitted by itself."""
 
 
 class PlainRoute(APIRoute):
@@ -69,15 +66,9 @@ async def submit(request: Request) -> Response:
         if not 0 < len(key) <= MOST_KEY:
             raise BadInput(f"Idempotency-Key: has {len(key)} letters; want 1 to {MOST_KEY}")
         asked.next_id = KeyedIds(visitor.user, key)
-    asked.jobs = [file := await bodies.job_file(request)]
-    if flag("dry_run", query.get("dry_run")):
-        await served.call(cell, visitor.user, partial(tried, Client.submit_together), [asked])
-        return answer(request, asked.result() | {"dry_run": True})
-    if len(file.text) > MOST_TOGETHER:
-        await served.call(cell, visitor.user, Client.submit_together, [asked])
-    else:
-        await served.together.submit(cell, visitor.user, asked)
-    return answer(request, asked.result(), status=201)
+    dry_run, file = flag("dry_run", query.get("dry_run")), await bodies.job_file(request)
+    made = await served.submit(cell, visitor.user, file, asked, dry_run=dry_run)
+    return answer(request, made | {"dry_run": True}) if dry_run else answer(request, made, status=201)
 
 
 router.add_api_route(
@@ -97,4 +88,5 @@ async def plan(
 ) -> Response:
     """Return where the tasks of jobs would be placed now; nothing is submitted (omega job plan)."""
     file = await bodies.job_file(request)
-    return answer(request, await served.call(cell, visitor.user, Client.plan, file, scored=scored))
+    document = await served.call(cell, visitor.user, Client.plan, file, scored=scored)
+    return await to_thread.run_sync(answer, request, document)  # of thousands of jobs it takes a while

@@ -26,8 +26,9 @@ from omega.web.console.events import number
 from omega.web.console.job_changes import CHANGES, Preview
 from omega.web.console.live import PARTS
 from omega.web.console.page import View, back, show
-from omega.web.console.plan import faults_of, marked_lines
+from omega.web.console.plan import faults_of, job_file, marked_lines
 from omega.web.console.render import link_of
+from omega.web.reading import read_form
 from omega.web.service import Served, Service
 
 router = APIRouter(include_in_schema=False)
@@ -279,13 +280,15 @@ NOT_KEPT = ("action", "csrf", "check", "force", "step")
 @router.post("/cells/{cell}/jobs/{job}/change")
 async def change(request: Request, cell: str, job: JobName, visitor: Submitter, served: Served) -> Response:
     """Make a change of a job, or show what an update by an edited file would do."""
-    form = {name: str(value) for name, value in (await request.form()).items()}
+    form: dict[str, Any] = {**await read_form(request)}
     action = form.get("action", "")
     made = CHANGES.get(action)
     if made is None:
         return RedirectResponse(link_of(cell)("jobs", job), 303)
     user, preview = visitor.user, None
     try:
+        if action == "update":
+            form["file"] = await job_file(form.get("text", ""))
         if action == "update" and form.get("step") != "make":
             preview = await served.call(cell, user, made.preview, job, form)
         else:

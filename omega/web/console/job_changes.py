@@ -7,9 +7,10 @@ from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.resources import format_amount
 from omega.client.client import Client
 from omega.queries import units
-from omega.web.console.plan import job_file, planned_job
+from omega.web.console.plan import planned_job
 
-Form = Mapping[str, str]
+Form = Mapping[str, Any]
+"""The texts of a form; that of an update has the job file under ``file``."""
 Document = Mapping[str, Any]
 
 
@@ -115,7 +116,7 @@ def _revert(client: Client, job: str, form: Form) -> Preview:
 
 
 def _update(client: Client, job: str, form: Form) -> Preview:
-    return _update_of(client.plan_update(job_file(form.get("text", ""))), job)
+    return _update_of(client.plan_update(form["file"]), job)
 
 
 def _update_of(planned: Document, asked: str | None = None) -> Preview:
@@ -180,7 +181,7 @@ def _make_revert(client: Client, job: str, form: Form) -> tuple[str, str]:
 
 def _make_update(client: Client, job: str, form: Form) -> tuple[str, str]:
     _update(client, job, form)  # refuses the file of another job
-    row = _row(client.update(job_file(form.get("text", "")), **_options(form)))
+    row = _row(client.update(form["file"], **_options(form)))
     return f"{row['name']}: {units.count(row['replaces'], 'task')} to be replaced", row["id"]
 
 

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 
 from omega.cellstate.errors import OmegaError
 from omega.client.client import Client
+from omega.client.together import Submission
 from omega.jobfile.reader import JobFile
 from omega.queries import units
 from omega.queries.fleet import Fleet
@@ -17,6 +18,7 @@ from omega.queries.shortfalls import remedy_text
 from omega.web.access.visitors import Reader, Submitter
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
+from omega.web.reading import read_form, read_jobs
 from omega.web.service import Served
 
 router = APIRouter(include_in_schema=False)
@@ -80,13 +82,12 @@ async def plan_page(
 @router.post("/cells/{cell}/plan")
 async def plan(request: Request, cell: str, visitor: Submitter, served: Served) -> Response:
     """Plan the job file of the form, or submit it."""
-    form = await request.form()
-    text, hold = with_plain_ends(str(form.get("text", ""))), bool(form.get("hold"))
-    job = job_file(text)
+    form = await read_form(request)
+    text, hold = with_plain_ends(form.get("text", "")), bool(form.get("hold"))
     try:
+        job = await job_file(text)
         if form.get("step") == "submit":
-            answer = await served.call(cell, visitor.user, Client.submit, job, hold=hold)
-            return _submitted(cell, answer)
+            return _submitted(cell, await served.submit(cell, visitor.user, job, Submission((), hold)))
         planned = await served.call(cell, visitor.user, Client.plan, job)
     except OmegaError as error:
         values = _values(text, faults=faults_of(str(error)), hold=hold)
@@ -94,10 +95,11 @@ async def plan(request: Request, cell: str, visitor: Submitter, served: Served) 
     return await show(request, cell, VIEW, _ready, **_values(text, planned, hold=hold))
 
 
-def job_file(text: str) -> JobFile:
+async def job_file(text: str) -> JobFile:
     """Return text from a form as a job file; browsers send line ends as CR LF."""
     text = with_plain_ends(text)
-    return JobFile("job.json" if text.lstrip().startswith(("{", "[")) and _is_json(text) else "job.yaml", text)
+    is_json = text.lstrip().startswith(("{", "[")) and _is_json(text)
+    return await read_jobs("job.json" if is_json else "job.yaml", text, is_json=is_json)
 
 
 def with_plain_ends(text: str) -> str:

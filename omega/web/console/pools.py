@@ -15,6 +15,7 @@ from omega.web.access.visitors import Reader, required
 from omega.web.console import pool_changes, timelines
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
+from omega.web.reading import read_form
 from omega.web.service import Served
 
 router = APIRouter(include_in_schema=False)
@@ -118,7 +119,7 @@ async def change_page(request: Request, cell: str, visitor: Reader, served: Serv
 @router.post("/cells/{cell}/pools/change")
 async def change(request: Request, cell: str, visitor: Reader, served: Served) -> Response:
     """Show the shares after a change of pools to everybody, or make the change for an operator."""
-    form = {name: str(value) for name, value in (await request.form()).items()}
+    form = await read_form(request)
     pool = form.get("pool", "")
     try:
         if form.get("step") == "make":

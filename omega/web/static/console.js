@@ -279,6 +279,7 @@
       };
       const tell = ({ data }) => status && (status.textContent = JSON.parse(data).detail);
       stream.addEventListener("source", tell);
+      stream.addEventListener("gap", ({ data }) => log.append(`[${JSON.parse(data).detail}]\n`));
       stream.addEventListener("reset", () => log.replaceChildren());
       stream.addEventListener("end", (event) => {
         if (JSON.parse(event.data).again) return;

@@ -10,6 +10,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omega.web.access.admissions import Access
+from omega.web.access.exchange import MOST_BODY
 from omega.web.access.gate import Gate
 from omega.web.access.visitors import Operator, Reader, Submitter, admission
 from tests.web.visiting import HOST, URL, tokens
@@ -25,8 +26,12 @@ def probe(access: Access) -> ASGIApp:
         return {"user": visitor.user, "role": visitor.role, "csrf": admission(request).csrf}
 
     @app.post("/v1/jobs")
-    @app.post("/cells/a/jobs")
     async def submit(visitor: Submitter, request: Request) -> dict[str, Any]:
+        request.state.exchange.allow(MOST_BODY)
+        return {"user": visitor.user, "size": len(await request.body())}
+
+    @app.post("/cells/a/jobs")
+    async def form(visitor: Submitter, request: Request) -> dict[str, Any]:
         return {"user": visitor.user, "size": len(await request.body())}
 
     @app.post("/v1/machines")

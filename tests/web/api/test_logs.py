@@ -16,6 +16,7 @@ from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.task_output import MOST_OUTPUT, StoredTail
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.live.agent.open_output import PIECE, OpenOutput
 from omega.live.agent.output_answers import answer_requests
 from omega.live.agent.places import AgentPlaces, PlacementKey
 from omega.web.api import logs
@@ -184,3 +185,88 @@ def test_an_id_of_nonsense_is_refused(web: httpx.Client, after: str) -> None:
 def test_a_job_and_a_task_that_do_not_exist_are_refused_before_the_stream_begins(web: httpx.Client) -> None:
     assert web.get("/v1/jobs/other/logs?follow=1").status_code == 404
     assert "has no task 7" in web.get("/v1/jobs/talk/logs?follow=1&task=7").json()["detail"]
+
+
+def followed(web: httpx.Client, query: str) -> tuple[str, list[dict[str, object]], str]:
+    """Return the text of a stream, its gaps, and the detail of its end."""
+    text, gaps = "", list[dict[str, object]]()
+    with web.stream("GET", f"/v1/jobs/talk/logs?follow=1{query}") as answer:
+        events = Events(answer)
+        while True:
+            name, _, data = events.next()
+            if name == "end":
+                return text, gaps, str(data["detail"])
+            gaps += [data] if name == "gap" else []
+            text += str(data["text"]) if name == "message" else ""
+
+
+LINES = [f"{number:06} {'x' * 92}\n" for number in range(1_000)]
+"""1,000 lines of 100 bytes: more than an answer of an agent has."""
+
+
+def test_followed_output_is_all_of_it(stand: Stand, web: httpx.Client) -> None:
+    stand.say("".join(LINES).encode())
+    stand.end()
+    assert followed(web, "") == ("".join(LINES), [], "The job has ended; this is all of the output.")
+    assert followed(web, "&tail=900") == ("".join(LINES[100:]), [], "The job has ended; this is the end of the output.")
+
+
+def test_followed_output_says_what_is_not_shown(stand: Stand, web: httpx.Client) -> None:
+    many = "".join(LINES) * 15
+    stand.say(many.encode())
+    stand.end()
+    text, gaps, end = followed(web, "&tail=14900")
+    (gap,) = gaps
+    assert gap["bytes"] == len(many) - len(text)
+    assert many.endswith(text)
+    assert len(text) >= logs.MOST_TAIL
+    assert end == f"The job has ended; {gap['bytes']:,} bytes of the output are not shown."
+
+
+def test_output_that_was_dropped_is_a_gap_too(stand: Stand, web: httpx.Client) -> None:
+    stand.say(b"first\n")
+    (stand._place / "stdout.100").write_bytes(b"last\n")
+    stand.end()
+    text, gaps, end = followed(web, "")
+    assert (text, [gap["bytes"] for gap in gaps]) == ("first\nlast\n", [94])
+    assert "94 bytes of the output are not shown" in end
+
+
+@pytest.fixture
+def here(stand: Stand, tmp_path: Path) -> Stand:
+    stand.places = AgentPlaces(tmp_path / "of-the-server", stand.cell.name, "h1")
+    stand.places.make()
+    stand.make_place()
+    return stand
+
+
+def test_output_on_this_computer_is_sent_in_pieces(
+    here: Stand, web: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, read = "".join(LINES).encode() * 20 + "é\x00\u202e".encode() + b"\xff", list[int]()
+    here.say(said)
+    before = OpenOutput.read
+
+    def counted(self: OpenOutput, at: int, most: int = PIECE) -> bytes:
+        data = before(self, at, most)
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(OpenOutput, "read", counted)
+    answer = web.get("/v1/jobs/talk/logs")
+    found = answer.json()
+    shown = said.decode(errors="replace").replace("\u202e", "\\u202e")
+    assert (found["source"], found["cut_bytes"], found["missing"]) == ("files", 0, None)
+    assert found["text"].replace("\u202e", "\\u202e") == shown
+    assert max(read) == PIECE
+    assert web.get("/v1/jobs/talk/logs", headers={"If-None-Match": answer.headers["etag"]}).status_code == 304
+    read.clear()
+    assert web.get("/v1/jobs/talk/logs?tail=10").json()["text"].startswith(LINES[-9])
+    assert sum(read) < 3 * PIECE, "the last lines are read from the end"
+
+
+def test_a_page_shows_at_most_a_mib_of_the_last_lines(here: Stand, web: httpx.Client) -> None:
+    here.say(b"y" * (3 << 20) + b"\nend\n")
+    page = web.get(f"/cells/{here.cell.name}/jobs/talk/logs").text
+    assert len(page) < (1 << 20) + (64 << 10)
+    assert "of which only the last MiB is here" in page

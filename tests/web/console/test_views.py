@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anyio
 import pytest
 
 from omega.cellstate.errors import BadInput, Refused
@@ -118,8 +119,8 @@ def test_lines_with_faults_are_shown_with_those_around_them() -> None:
     [('{"name": "x"}', "job.json"), ('[\n{"name": "x"}]', "job.json"), ("{name: x}", "job.yaml"), ("a: 1", "job.yaml")],
 )
 def test_text_is_read_as_json_where_it_is(text: str, name: str) -> None:
-    assert plan.job_file(text).name == name
-    assert plan.job_file("a: 1\r\nb: 2").text == "a: 1\nb: 2"
+    assert anyio.run(plan.job_file, text).name == name
+    assert anyio.run(plan.job_file, "a: 1\r\nb: 2").text == "a: 1\nb: 2"
 
 
 def event(kind: str, version: int, **more: Any) -> dict[str, Any]:

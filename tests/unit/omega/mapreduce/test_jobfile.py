@@ -48,7 +48,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(text: str) -> JobSpec:
-    (found,) = load([JobFile("jobs.yaml", text)], Dimensions(), lambda: "made")
+    (found,) = load([JobFile("jobs.yaml", text, local=True)], Dimensions(), lambda: "made")
     return found
 
 
