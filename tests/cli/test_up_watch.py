@@ -12,6 +12,18 @@ from omega.cli import render, up
 from omega.cli.app import App
 
 
+def looks(count: int) -> SimpleNamespace:
+    """Processes of which none ends; Ctrl-C comes after so many looks."""
+    left = iter(range(count))
+
+    def none_ended() -> list[object]:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return []
+
+    return SimpleNamespace(members={}, restart_dead=none_ended)
+
+
 def test_a_store_that_is_away_is_printed_once_and_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -23,10 +35,10 @@ def test_a_store_that_is_away_is_printed_once_and_ends_nothing(
         return {}
 
     cell: Any = SimpleNamespace(figures=dict, queue_depths=depths, refuses_writes=str)
-    group: Any = SimpleNamespace(members={}, restart_dead=list)
-    monkeypatch.setattr(up, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(up, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(render, "console", lambda **_: Console(file=io.StringIO(), force_terminal=True))
-    up._watch(App(), cell, group, 0.15)
+    with pytest.raises(KeyboardInterrupt):
+        up._watch(App(), cell, looks(20), None)  # type: ignore[arg-type]
     said = capsys.readouterr().err.splitlines()
     assert said == ["warning: store away: cut by the test", "warning: the store answers again"]
 
@@ -36,9 +48,10 @@ def test_refused_writes_are_printed_once_and_so_is_their_end(
 ) -> None:
     reasons = iter(["", "its memory is full", "its memory is full", *[""] * 100])
     cell: Any = SimpleNamespace(figures=dict, queue_depths=dict, refuses_writes=lambda: next(reasons))
-    monkeypatch.setattr(up, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(up, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(render, "console", lambda **_: Console(file=io.StringIO(), force_terminal=True))
-    up._watch(App(), cell, SimpleNamespace(members={}, restart_dead=list), 0.15)  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        up._watch(App(), cell, looks(20), None)  # type: ignore[arg-type]
     said = capsys.readouterr().err.splitlines()
     refused = "warning: The store refuses writes: its memory is full"
     assert said == [refused, "warning: The store takes writes again"]

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -106,6 +106,17 @@ def has_mark(pid: int, mark: bytes) -> bool:
         return mark in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def command_lines() -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield the words of each process's command line, which also those that hide their memory show."""
+    if not (PROC / "self/stat").exists():
+        listed = subprocess.run(["ps", "-axwwo", "pid=,args="], check=False, capture_output=True, text=True).stdout
+        yield from ((int(pid), words) for pid, *words in map(str.split, listed.splitlines()))
+        return
+    for place in PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            yield int(place.name), (place / "cmdline").read_text(errors="surrogateescape").rstrip("\0").split("\0")
 
 
 def send(pid: int, since: str, number: signal.Signals) -> None:

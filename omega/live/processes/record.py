@@ -1,14 +1,16 @@
 """Record on disk of the processes that `omega up` started, so that `omega down` finds them when it was killed.
 
-One file per `omega up` in the state directory: ``up/CELL.PID``. A process is identified by id, start time and
-boot of the computer, so that a reused id is not mistaken for it.
+One file per `omega up` in the state directory, ``up/CELL.PID``, names the process and, before each is started, its
+members. The members themselves say to which record they belong, by the last words of their command line: there is no
+moment in which one runs and is not found. A process is identified by id, start time and boot of the computer, so that
+a reused id is not mistaken for it.
 """
 
 import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from omega.file_lock import held
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import write
 from omega.live.agent.places import AgentPlaces
-from omega.live.agent.process_tree import processes, send, started
+from omega.live.agent.process_tree import command_lines, processes, send, started
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 OWNER = "up"
@@ -53,31 +55,39 @@ class ProcessRecord:
         """Start the record of this process. Raises OSError."""
         (state / "up").mkdir(mode=0o700, parents=True, exist_ok=True)
         made = cls(state / "up" / f"{cell}.{os.getpid()}", cell)
-        made.note({OWNER: os.getpid()})
+        made.note(())
         return made
 
-    def note(self, pids: dict[str, int]) -> None:
-        """Record the current processes by member."""
-        pids = {OWNER: os.getpid(), **pids}
-        recorded = [Recorded(member, pid, started(pid)) for member, pid in pids.items()]
-        write(self.path, json.dumps({"boot": _boot(), "processes": recorded}))
+    def note(self, members: Iterable[str]) -> None:
+        """Record the members of this process. Call it before one is started."""
+        own = Recorded(OWNER, os.getpid(), started(os.getpid()))
+        write(self.path, json.dumps({"boot": _boot(), "owner": own, "members": sorted(members)}))
 
-    def _read(self) -> tuple[str, list[Recorded]]:
-        """Return the boot and the processes of the record; none of a file that cannot be read."""
+    def words(self, member: str) -> tuple[str, str]:
+        """Return the last words of a member's command line, by which it is found."""
+        return member, str(self.path)
+
+    def _read(self) -> tuple[str, Recorded | None, list[str]]:
+        """Return boot, owner and members of the record; none of a file that cannot be read."""
         try:
             document = json.loads(self.path.read_text("utf-8"))
-            return document["boot"], [Recorded(*each) for each in document["processes"]]
+            return document["boot"], Recorded(*document["owner"]), list(document["members"])
         except (OSError, ValueError, KeyError, TypeError):
-            return "", []
+            return "", None, []
 
     def living(self) -> list[Recorded]:
-        """Return the recorded processes that still run."""
-        boot, recorded = self._read()
-        return [each for each in recorded if boot == _boot() and each.lives]
+        """Return the processes of the record that still run, `omega up` itself first."""
+        boot, owner, _ = self._read()
+        there = [owner] if owner is not None and boot == _boot() and owner.lives else []
+        for pid, words in sorted(command_lines()):
+            if words[1:2] == ["-m"] and words[4:] == [str(self.path)]:  # as `ProcessSupervisor.start` writes them
+                found = Recorded(words[3], pid, started(pid))
+                there += [found] if found.lives else []
+        return there
 
     def agents(self) -> list[str]:
         """Return the names of its agents, running or not."""
-        return [each.member.partition("/")[2] for each in self._read()[1] if each.member.startswith("agent/")]
+        return [member.partition("/")[2] for member in self._read()[2] if member.startswith("agent/")]
 
     def end(self) -> None:
         """Remove the record; call it when all recorded processes have ended."""

@@ -103,10 +103,13 @@ class ProcessSupervisor:
             **self.choices.get(member.partition("/")[0], {}),
             **({} if member.partition("/")[0] in self.programs else self._metrics(member)),
         }
+        words = [] if self.record is None else self.record.words(member)
+        if self.record is not None:
+            self.record.note({member, *self.members})
         with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log, giving(self.url) as source:
             # An own process group: Ctrl-C reaches the terminal's command first, which lets members finish.
             process = subprocess.Popen(
-                [sys.executable, "-m", self.programs.get(member.partition("/")[0], "omega.live.member")],
+                [sys.executable, "-m", self.programs.get(member.partition("/")[0], "omega.live.member"), *words],
                 stdin=self._bind() if self.bound else subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -115,8 +118,6 @@ class ProcessSupervisor:
                 start_new_session=True,
             )
         self.members[member], self._started[member] = process, time.monotonic()
-        if self.record is not None:
-            self.record.note({name: each.pid for name, each in self.members.items()})
         return process.pid
 
     def _bind(self) -> int:

@@ -4,7 +4,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,55 +14,73 @@ from omega.live.agent.process_tree import started
 from omega.live.processes import record as process_record
 from omega.live.processes.record import ProcessRecord, end_all, records
 
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+SLEEPS = "import time; print(flush=True); time.sleep(60)"
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
 
 @pytest.fixture
-def sleepers() -> Iterator[list["subprocess.Popen[bytes]"]]:
-    made = [subprocess.Popen(["sh", "-c", f"{trap} sleep 60 & wait"]) for trap in ("", "", "trap '' TERM;")]
-    yield made
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a Python module as the member of a record, with the command line that a supervisor gives it."""
+    made = list[subprocess.Popen[bytes]]()
+
+    def begin(record: ProcessRecord, member: str, text: str = SLEEPS) -> "subprocess.Popen[bytes]":
+        (tmp_path / "played.py").write_text("import sys; exec(sys.stdin.readline())")
+        command = [sys.executable, "-m", "played", *record.words(member)]
+        process = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        made.append(process)
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(f"{text}\n".encode())
+        process.stdin.flush()
+        process.stdout.readline()
+        return process
+
+    yield begin
     for each in made:
         each.kill()
-        each.wait()
+        each.communicate()
 
 
-def recorded(state: Path, cell: str, **pids: int) -> ProcessRecord:
-    """The record of an `omega up` of this cell whose processes are these."""
+def recorded(state: Path, cell: str) -> ProcessRecord:
+    """The record of an `omega up` of this cell that was killed."""
     record = ProcessRecord.begin(state, cell)
-    record.note(pids)
     found = json.loads(record.path.read_text())
-    found["processes"] = [each for each in found["processes"] if each[0] in pids]
+    found["owner"][2] += "1"
     record.path.write_text(json.dumps(found))
     return record
 
 
 def test_who_is_recorded_is_ended_and_nobody_else(
-    tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_record, "LEAVING_SECONDS", 0.3)
-    ended, other, deaf = sleepers
-    recorded(tmp_path, "c", batch=ended.pid, service=deaf.pid)
-    recorded(tmp_path, "d", batch=other.pid)
+    record, others = recorded(tmp_path, "c"), recorded(tmp_path, "d")
+    ended, deaf, other = start(record, "batch/0"), start(record, "service/0", DEAF), start(others, "batch/0")
+    reader = subprocess.Popen([sys.executable, "-c", SLEEPS, *record.words("batch/0")], stdout=subprocess.DEVNULL)
     ended.send_signal(signal.SIGSTOP)
-    (record,) = records(tmp_path, "c")
-    how = {found.member: killed for found, killed in end_all(record, tmp_path)}
-    assert how == {"batch": False, "service": True}, "also one that stands still; one that does not leave is killed"
+    assert {found.member: killed for found, killed in end_all(record, tmp_path)} == {
+        "batch/0": False,
+        "service/0": True,
+    }, "also one that stands still; one that does not leave is killed"
     assert (ended.wait(10), deaf.wait(10), other.poll()) == (-signal.SIGTERM, -signal.SIGKILL, None)
+    assert reader.poll() is None, "a command that only names the file"
+    reader.kill()
+    reader.wait()
     assert [found.cell for found in records(tmp_path, None)] == ["d"]
 
 
 @pytest.mark.parametrize("change", ["started", "boot", "torn"])
-def test_a_process_that_only_has_the_number_is_left_alone(
-    tmp_path: Path, sleepers: list["subprocess.Popen[bytes]"], change: str
-) -> None:
-    record = recorded(tmp_path, "c", batch=sleepers[0].pid)
-    assert [each.started for each in record.living()] == [started(sleepers[0].pid)]
+def test_a_process_that_only_has_the_number_is_left_alone(tmp_path: Path, change: str) -> None:
+    record = ProcessRecord.begin(tmp_path, "c")
+    assert [each.started for each in record.living()] == [started(os.getpid())]
     said = json.loads(record.path.read_text())
     if change == "started":
-        said["processes"][0][2] += "1"
+        said["owner"][2] += "1"
     elif change == "boot":
         said["boot"] = "another"
     record.path.write_text("" if change == "torn" else json.dumps(said))
     assert end_all(record, tmp_path) == []
-    assert sleepers[0].poll() is None
     assert not record.path.exists()
 
 
@@ -69,5 +88,30 @@ def test_the_record_names_this_process(tmp_path: Path) -> None:
     record = ProcessRecord.begin(tmp_path, "c.d")
     assert [(each.member, each.pid) for each in record.living()] == [("up", os.getpid())]
     assert [each.cell for each in records(tmp_path, "c.d")] == ["c.d"]
-    record.note({"agent/h1": os.getpid()})
+    record.note(["agent/h1", "batch/0"])
     assert record.agents() == ["h1"]
+
+
+KILLED = """
+import os, subprocess, sys
+from pathlib import Path
+from omega.live.processes import supervisor
+from omega.live.processes.record import ProcessRecord
+start = subprocess.Popen
+def popen(*words, **options):
+    start(*words, **options)
+    os.kill(os.getpid(), 9)
+supervisor.subprocess.Popen = popen
+state = Path(sys.argv[1])
+record = ProcessRecord.begin(state, "c")
+supervisor.ProcessSupervisor("unix:///none", "c", state / "logs", record=record).start("agent/h1")
+"""
+
+
+def test_a_member_is_found_whose_starter_was_killed_as_it_started_it(tmp_path: Path) -> None:
+    """The window in which `omega down` found nothing, held open: killed before the start returns."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (record,) = records(tmp_path, "c")
+    assert record.agents() == ["h1"]
+    assert [found.member for found, _ in end_all(record, tmp_path)] == ["agent/h1"]
