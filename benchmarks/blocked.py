@@ -17,6 +17,7 @@ from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, chunks, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, StoreSettings
 from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import GroupStatus, Job, JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
@@ -135,7 +136,7 @@ class BusyCell:
 
     def _queue(self, blocked: int) -> tuple[Saved, float]:
         self.filled.restore()
-        submitted = time.time()
+        submitted = since_1970()
         for chunk in chunks(blocked_jobs(blocked, self.settings.shapes), 1_000):
             self.cell.submit(chunk, int(submitted * 1000), "bench")
         jobs = int(self.jobs_per_second * (self.settings.seconds + STARTING_SECONDS))

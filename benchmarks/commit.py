@@ -16,9 +16,10 @@ from uuid import uuid4
 
 from benchmarks.ceiling import UNCHECKED, Recorder, pack, without_log_number
 from benchmarks.committer import Calls, ClientRound, Commits, Timing, answer_of, client_processes, serve
-from benchmarks.computer import computer, middle, now_ms, spread, wait_calm
+from benchmarks.computer import computer, middle, spread, wait_calm
 from benchmarks.launch import Document, launch, progress
 from benchmarks.store import Saved, Store, StoreSettings
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.schedulers.presets import BATCH_JOBS

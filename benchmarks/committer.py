@@ -14,7 +14,7 @@ from typing import Any
 import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
-from benchmarks.computer import now_ms
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership

@@ -47,11 +47,6 @@ def is_calm() -> bool:
     return (_busy_seconds() - first) / 0.25 < CALM
 
 
-def now_ms() -> int:
-    """Return the milliseconds of the wall clock."""
-    return int(time.time() * 1000)
-
-
 def cpu_seconds(pid: int, *, children: bool = False) -> float:
     """Return the CPU seconds of a process, with those of its ended `children` if asked for; 0 where unavailable."""
     lines = _lines(f"/proc/{pid}/stat")

@@ -5,7 +5,6 @@ repeat run in turn before the next repeat begins, each on the same bytes in the 
 disturbance of the computer meets all of them, and repeats can be compared pair by pair.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -16,6 +15,7 @@ from benchmarks.contest import Contest, PreparedCell, QueueEmpty, run_contest
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, add_pools, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, StoreSettings
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import Gang, TaskGroup
 from omega.schedulers.presets import BATCH_JOBS
@@ -168,7 +168,7 @@ class PreparedCells:
         key = contest.fullness, contest.gang, tuple(jobs.items()), contest.pools
         if key not in self.queued:
             filled.restore()
-            groups, submitted, leaves = task_groups(self.settings), time.time(), add_pools(self.cell, contest.pools)
+            groups, submitted, leaves = task_groups(self.settings), since_1970(), add_pools(self.cell, contest.pools)
             for kind, count in jobs.items():
                 queue_jobs(self.cell, kind, count, groups, Gang(int(contest.gang)), leaves)
             self.queued[key] = Saved.save(self.store, f"queued-{len(self.queued)}"), submitted

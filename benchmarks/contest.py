@@ -14,6 +14,7 @@ from benchmarks.computer import InstructionCounts, cpu_seconds
 from benchmarks.launch import progress
 from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import StoreError
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.transaction import Position
@@ -107,7 +108,7 @@ def run_contest(
         prepared.queued.restore()
         cell = store.open_cell()
         _wait_for_name(store, cell, group)
-        age = time.time() - prepared.submitted
+        age = since_1970() - prepared.submitted
         for member in contest.members:
             group.start(member)
         group.wait_ready(cell)

@@ -13,10 +13,11 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.computer import computer, now_ms, spread
+from benchmarks.computer import computer, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import join
 from benchmarks.store import Store, own_server, server_directory
+from omega.cellstate.clock import now_ms
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, TaskGroup

@@ -12,11 +12,11 @@ from typing import Any
 
 import anyio
 
-from benchmarks.computer import now_ms
 from benchmarks.launch import Document, progress
 from benchmarks.residents import SUBMITTED_AT_ONCE, chunks, join
 from benchmarks.store import Saved, Store
 from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.clock import now_ms
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.ports import StoredCell

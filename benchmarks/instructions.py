@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.computer import computer, now_ms
+from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, chunks
 from benchmarks.store import Store, own_server, server_directory
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership

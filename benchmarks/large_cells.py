@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from benchmarks.computer import now_ms
 from benchmarks.launch import progress
 from benchmarks.residents import Filler, chunks, join
+from omega.cellstate.clock import now_ms
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
 

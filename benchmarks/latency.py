@@ -14,6 +14,7 @@ from benchmarks.computer import computer, cpu_seconds, wait_calm
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import LEASE_MS, join
 from benchmarks.store import Store, StoreSettings
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
@@ -81,9 +82,9 @@ def _runs(store: Store, cell: StoredCell, number: int) -> Iterator[dict[str, flo
 def _run(client: Client, cell: StoredCell, file: Path, number: int) -> dict[str, float]:
     command = ["sh", "-c", 'date +%s%N > "$0.new" && mv "$0.new" "$0"', str(file)]
     group = TaskGroup(NEED, 1, spec={"command": command})
-    newest, began = extent(cell).newest, time.time()
+    newest, began = extent(cell).newest, since_1970()
     client.submit(JobSpec(f"j{number}", f"j{number}", "batch", (group,)))
-    submitted = time.time()
+    submitted = since_1970()
     deadline = time.monotonic() + DEADLINE_SECONDS
     times: dict[str, float] = {}
     while not times.keys() & set(ENDINGS):

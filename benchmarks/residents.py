@@ -6,7 +6,7 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from benchmarks.computer import now_ms
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import ROOT, Pool, Pools

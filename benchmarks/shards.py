@@ -17,8 +17,9 @@ from uuid import uuid4
 
 from benchmarks.commit import CAPACITY, LEASE_MS, SUBMITTED_AT_ONCE, job_of
 from benchmarks.committer import ClientRound, Commits, answer_of, client_processes
-from benchmarks.computer import computer, middle, now_ms, spread
+from benchmarks.computer import computer, middle, spread
 from benchmarks.launch import Document, launch, progress
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import StoredCell

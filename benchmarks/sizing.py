@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from benchmarks.computer import now_ms
 from benchmarks.residents import BENCH_EXECUTOR, CAPACITY, LEASE_MS, chunks
 from benchmarks.store import Store, measured_store
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.ports import StoredCell

@@ -17,12 +17,13 @@ from statistics import median
 from typing import Any
 
 from benchmarks import web_hostile
-from benchmarks.computer import computer, cpu_seconds, now_ms, resident_bytes, spread
+from benchmarks.computer import computer, cpu_seconds, resident_bytes, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, CAPACITY, Filler, chunks
 from benchmarks.store import Store, StoreSettings
 from benchmarks.web_reader import MIB, PAGES
 from benchmarks.web_submissions import served
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.ports import StoredCell

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from benchmarks.computer import now_ms, resident_bytes, spread
+from benchmarks.computer import resident_bytes, spread
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.store import connect_cell
 from omega.queries.mirror import CellMirror, JobFilter

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.computer import InstructionCounts, computer, cpu_seconds, now_ms
+from benchmarks.computer import InstructionCounts, computer, cpu_seconds
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, CAPACITY
 from benchmarks.store import Store, StoreSettings
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineSpec
 
@@ -91,7 +92,7 @@ class Load:
             f"POST /v1/jobs?cell={cell} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
             "Content-Type: application/json\r\nContent-Length: "
         )
-        self._began = time.time_ns()
+        self._began = now_ms()
         self.waits: list[float] = []
 
     def _request(self) -> bytes:

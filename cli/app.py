@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import Refused
 from omega.cli import render
 
@@ -181,7 +182,7 @@ class App:
     @staticmethod
     def now_ms() -> int:
         """Return the current time in milliseconds since 1970."""
-        return time.time_ns() // 1_000_000
+        return now_ms()
 
 
 def _warn_of_unreadable(cell: "StoredCell") -> None:

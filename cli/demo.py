@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobState
 from omega.cli import render
@@ -255,7 +256,7 @@ def command(
     name = app.cell_name or CELL
     cell = _fresh_cell(app, name, workload)
     speed = speed or (TRACE_SPEED if trace else 1.0)
-    replay = WorkloadReplay(cell, workload, time.time, time.sleep, speed)
+    replay = WorkloadReplay(cell, workload, since_1970, time.sleep, speed)
     logs = state_directory() / "logs" / name
     with ProcessSupervisor(app.url, name, logs, lease_ms=LEASE_MS, speed=speed, bound=True) as group:
         console = console_of(group, settings).login if settings else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import Refused, StoreError
 from omega.cellstate.model import MachineState
 from omega.cellstate.refused_writes import said
@@ -64,7 +65,7 @@ def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, attributes: 
     wanted = [MachineSpec(f"m{number}", capacity, attributes_of(attributes, number)) for number in range(machines)]
     indices = cell.machine_indices([machine.name for machine in wanted])
     there = {machine.name for machine in cell.machines_at(sorted(indices.values()))}
-    SimulatedExecutor(cell, DEFAULT_EXECUTOR, time.time).join(
+    SimulatedExecutor(cell, DEFAULT_EXECUTOR, since_1970).join(
         [machine for machine in wanted if machine.name not in there]
     )
 

@@ -25,7 +25,7 @@ class ManyCells:
 
     def __init__(self, connections: "Connections", now_ms: Callable[[], int]) -> None:
         """Open them for one call each time."""
-        self._connections, self._now_ms = connections, now_ms
+        self._connections, self.now_ms = connections, now_ms
 
     def submit(
         self, jobs: Sequence[JobLike], user: str, by: str, policy: str | CellPolicy | None, *, hold: bool
@@ -50,7 +50,7 @@ class ManyCells:
 
         with opened(self._connections.url, self._names) as found:
             found.check_some()
-            any_cell = AnyCell(found, chosen, self._now_ms, by)
+            any_cell = AnyCell(found, chosen, self.now_ms, by)
             sending = any_cell.prepare(read)
             try:
                 for _ in any_cell.send(sending, reopen, hold=hold or any(held)):
@@ -70,12 +70,12 @@ class ManyCells:
             raise BadInput("before: of several cells it is the text next of the page before")
         with opened(self._connections.url, self._names) as found:
             found.check_some()
-            return list_all(found, *job_pages(found, limit, read_position(before), keep, user), self._now_ms())
+            return list_all(found, *job_pages(found, limit, read_position(before), keep, user), self.now_ms())
 
     def status(self, job: str) -> dict[str, Any]:
         """Return a job wherever it is. Raises Refused when no cell has it, or several have."""
         with opened(self._connections.url, self._names) as found:
-            return JobStatus(*find_anywhere(found, job)).as_json(self._now_ms())
+            return JobStatus(*find_anywhere(found, job)).as_json(self.now_ms())
 
     @property
     def _names(self) -> Sequence[str]:

@@ -1,11 +1,11 @@
 """A cell as a whole, its schedulers and limits, for `omega.Client`."""
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate.clock import now_ms
 from omega.cellstate.replies import KindUse
 from omega.client.arguments import known
 from omega.limits import JOBS, set_limits
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class CellCalls:
@@ -45,10 +41,10 @@ class CellCalls:
 
         with self._connections.cell() as cell:
             cell.members()
-            wanted = set_limits(cell, kind, limits, _now_ms(), self._by, clear=clear)
+            wanted = set_limits(cell, kind, limits, now_ms(), self._by, clear=clear)
             belongs = (lambda job: job.kind == kind) if over else None
             excess = partial(excess_of_kind, cell, kind, wanted if cell.dry else None)
-            settled = settle(cell, f"kind {kind}", excess, belongs, _now_ms, self._by)
+            settled = settle(cell, f"kind {kind}", excess, belongs, now_ms, self._by)
             use = cells.kinds_of(cell, kind)[kind]
             if cell.dry:
                 used = [held - settled.freed[name] for name, held in zip(cell.dimensions.names, use.used, strict=True)]
@@ -70,7 +66,7 @@ class CellCalls:
     def cell_status(self) -> Document:
         """Return the figures of the cell. See ``omega cell status``."""
         with self._connections.cell() as cell:
-            figures = cells.describe(cell, cell.kinds(), recently(cell, _now_ms()))
+            figures = cells.describe(cell, cell.kinds(), recently(cell, now_ms()))
             return {"cell": cell.name, "store": self._connections.shown_url} | figures | cells.writes_json(cell)
 
     def verify(self, since: int = 0) -> Document:

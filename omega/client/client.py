@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import BadInput
 from omega.client.arguments import known, place, positive
 from omega.client.cell_calls import CellCalls
@@ -88,7 +89,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
     def _many(self) -> "ManyCells":
         from omega.client.any_cell import ManyCells
 
-        return ManyCells(self._connections, _now_ms)
+        return ManyCells(self._connections, now_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +167,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         first = place(before)
         with self._connections.cell() as cell:
             page = cell.job_page(limit, first, jobs.keep(kind, state), user)
-            return jobs.list_jobs(cell, page, _now_ms())
+            return jobs.list_jobs(cell, page, now_ms())
 
     def status(self, job: str, *, brief: bool = False) -> Document:
         """Return a job with its groups, runs, history and update; `job` as commands take it: id, prefix or name.
@@ -176,7 +177,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         if self._connections.several is not None:
             return self._many.status(job)
         with self._connections.cell() as cell:
-            return JobStatus(cell, self._find(cell, job), brief=brief).as_json(_now_ms())
+            return JobStatus(cell, self._find(cell, job), brief=brief).as_json(now_ms())
 
     def why(self, job: str, *, machine: str | None = None, pools: "PoolsRead | None" = None) -> Document:
         """Return why a job is pending: what each of its demands excludes, and what would help. See ``omega job why``.
@@ -213,24 +214,22 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         """Stop jobs and end their tasks. `check` is the modify index of the only job; Overtaken when it is another."""
         with self._connections.cell() as cell:
             records = self._found(cell, jobs, check, force=force)
-            stopped = {job.id: cell.stop(job.id, _now_ms(), self._by, check=check) for job in records}
+            stopped = {job.id: cell.stop(job.id, now_ms(), self._by, check=check) for job in records}
             answers = []
             for job in records:
                 self._submissions.forget(job.id)
-                count = sum(changes.end(cell, stopped[job.id], _now_ms, self._by))
+                count = sum(changes.end(cell, stopped[job.id], now_ms, self._by))
                 after = stopped[job.id] if cell.dry else cell.job(job.id) or job
                 answers.append(changes.stopped_json(job, changes.answered(cell, job, after), count))
             return {"cell": cell.name, "jobs": answers}
 
     def hold(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Give jobs no new placements until they are released; running tasks continue."""
-        return self._change(jobs, check, lambda cell, job: cell.hold(job.id, _now_ms(), self._by, check), force=force)
+        return self._change(jobs, check, lambda cell, job: cell.hold(job.id, now_ms(), self._by, check), force=force)
 
     def release(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Undo `hold`."""
-        return self._change(
-            jobs, check, lambda cell, job: cell.release(job.id, _now_ms(), self._by, check), force=force
-        )
+        return self._change(jobs, check, lambda cell, job: cell.release(job.id, now_ms(), self._by, check), force=force)
 
     def resize(
         self, job: str, count: int, *, group: str | None = None, check: int | None = None, force: bool = False
@@ -238,7 +237,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         """Give a task group (by name; None: the only one) another number of tasks."""
 
         def change(cell: "JobStore", record: "Job") -> "Job":
-            return changes.resize(cell, record, group, count, _now_ms(), self._by, check)
+            return changes.resize(cell, record, group, count, now_ms(), self._by, check)
 
         return self._change([job], check, change, force=force)
 
@@ -247,7 +246,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         return self._change(
             [job],
             check,
-            lambda cell, record: changes.set_weight(cell, record, weight, _now_ms(), self._by, check),
+            lambda cell, record: changes.set_weight(cell, record, weight, now_ms(), self._by, check),
             force=force,
         )
 
@@ -314,10 +313,6 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
                 return event_list.listed_json(cell, entries), at_end
 
         return step
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _events(step: Callable[[], tuple[list[Document], bool]], *, follow: bool) -> Iterator[Document]:

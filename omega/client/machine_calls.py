@@ -1,9 +1,9 @@
 """Machines, for `omega.Client`."""
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate.clock import now_ms
 from omega.client.arguments import known, positive
 from omega.queries import fleet, machines
 
@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class MachineCalls:
@@ -60,7 +56,7 @@ class MachineCalls:
             cell.members()
             capacity = cell.dimensions.parse_capacity(resources)
             specs = [MachineSpec(name, capacity, dict(attributes or {})) for name in dict.fromkeys(names)]
-            return add(cell, executor, specs, _now_ms())
+            return add(cell, executor, specs, now_ms())
 
     def drain(self, *names: str, deadline_ms: int | None = None) -> Document:
         """Drain machines: running tasks finish, those that still run after `deadline_ms` are evicted.
@@ -94,7 +90,7 @@ class MachineCalls:
 
         with self._connections.cell() as cell:
             cell.members()
-            document, warnings = set_state(cell, names, to, _now_ms(), self._by, deadline_ms)
+            document, warnings = set_state(cell, names, to, now_ms(), self._by, deadline_ms)
             return document | {"warnings": warnings}
 
     def set_machine(self, name: str, attributes: Mapping[str, str | None], *, evict: bool = False) -> Document:
@@ -103,7 +99,7 @@ class MachineCalls:
 
         with self._connections.cell() as cell:
             cell.members()
-            return set_attributes(cell, name, attributes, _now_ms(), self._by, evict=evict)
+            return set_attributes(cell, name, attributes, now_ms(), self._by, evict=evict)
 
     def resize_machine(self, name: str, resources: Mapping[str, Any], *, evict: bool = False) -> Document:
         """Change the capacity of a machine in these resources. See ``omega machine resize``."""
@@ -111,4 +107,4 @@ class MachineCalls:
 
         with self._connections.cell() as cell:
             cell.members()
-            return resize(cell, name, resources, _now_ms(), self._by, evict=evict)
+            return resize(cell, name, resources, now_ms(), self._by, evict=evict)

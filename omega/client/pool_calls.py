@@ -1,20 +1,16 @@
 """Pools, for `omega.Client`."""
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate.clock import now_ms
 from omega.queries import pool_shares
 
 if TYPE_CHECKING:
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class PoolCalls:
@@ -50,7 +46,7 @@ class PoolCalls:
             cell.members()
             make = partial(with_values, values=settings, cell=cell)
             document, _, warnings = set_pool(
-                cell, name, make, _now_ms, self._by, version=version, evict=evict, over=over
+                cell, name, make, now_ms, self._by, version=version, evict=evict, over=over
             )
             return document | {"warnings": warnings}
 
@@ -60,7 +56,7 @@ class PoolCalls:
 
         with self._connections.cell() as cell:
             cell.members()
-            return remove_pools(cell, names, _now_ms(), self._by, version)
+            return remove_pools(cell, names, now_ms(), self._by, version)
 
     def export_pools(self) -> Document:
         """Return pools and trees as `import_pools` takes them. See ``omega pool export``."""
@@ -89,7 +85,7 @@ class PoolCalls:
             cell.members()
             wanted, named = from_values(document, cell.dimensions)
             known = named if version is None else version
-            return import_pools(cell, wanted, _now_ms(), self._by, known, evict=evict)
+            return import_pools(cell, wanted, now_ms(), self._by, known, evict=evict)
 
     def plan_pools(self, document: Mapping[str, Any]) -> Document:
         """Return the fair shares before and after an import of a document. See ``omega pool plan``."""

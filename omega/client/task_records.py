@@ -1,9 +1,9 @@
 """Tasks by index, jobs that are submitted again, and use, for `omega.Client`."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from omega import changes
+from omega.cellstate.clock import now_ms
 from omega.client.arguments import known, positive
 from omega.client.together import Submission, submit_together
 from omega.queries.jobs import find_job, job_to_change
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from omega.client.lost_jobs import Submissions
 
 Document = dict[str, Any]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class TaskRecords:
@@ -37,7 +33,7 @@ class TaskRecords:
         known("state", state, STATES)
         positive(limit=limit)
         with self._connections.cell() as cell:
-            return job_tasks(cell, find_job(cell, job)).of(state).document(cell, limit, _now_ms())
+            return job_tasks(cell, find_job(cell, job)).of(state).document(cell, limit, now_ms())
 
     def status_and_tasks(
         self, job: str, *, state: str | None = None, limit: int | None = None
@@ -48,8 +44,8 @@ class TaskRecords:
 
         with self._connections.cell() as cell:
             status = JobStatus(cell, find_job(cell, job), brief=True)
-            tasks = job_tasks(cell, status.job, status.log).of(state).document(cell, limit, _now_ms())
-            return status.as_json(_now_ms()), tasks
+            tasks = job_tasks(cell, status.job, status.log).of(state).document(cell, limit, now_ms())
+            return status.as_json(now_ms()), tasks
 
     def rerun(
         self,
@@ -83,4 +79,4 @@ class TaskRecords:
 
         known("by", by, BY)
         with self._connections.cell() as cell:
-            return use(cell, by, from_ms, to_ms, _now_ms())
+            return use(cell, by, from_ms, to_ms, now_ms())

@@ -1,11 +1,11 @@
 """Submissions that go to the store together: one that is refused changes nothing for the others."""
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega import submission
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import OmegaError, StoreError
 from omega.client.given_jobs import JobLike, given_jobs
 from omega.queries.job_fields import KindFields
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from omega.queries.working_copy import Members
 
 Document = dict[str, Any]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +72,7 @@ def submit_together(cell: "JobStore", asked: Sequence[Submission], kept: "Submis
     if (
         cell.sightings.partings != partings and not cell.dry
     ):  # the store lost versions meanwhile, maybe those of these jobs
-        kept.again(cell, _now_ms, by, {spec.id for each in asked if each.answer for spec in each.specs})
+        kept.again(cell, now_ms, by, {spec.id for each in asked if each.answer for spec in each.specs})
 
 
 def _marked(asked: Submission) -> Callable[[], str]:
@@ -112,7 +108,7 @@ def _send(cell: "JobStore", asked: Sequence[Submission], kept: "Submissions", by
         except OmegaError as error:
             each.error = error
     specs = [spec for each in sent for spec in each.specs]
-    answers = kept.submit(cell, specs, _now_ms, by, hold=hold, send=submission.answers_to) if specs else iter(())
+    answers = kept.submit(cell, specs, now_ms, by, hold=hold, send=submission.answers_to) if specs else iter(())
     for each in sent:
         for spec in each.specs:
             each.answers.append(answer := next(answers))

@@ -1,9 +1,9 @@
 """Updates of jobs and their versions, for `omega.Client`."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from omega import changes, submission
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import BadInput
 from omega.client.given_jobs import JobLike, given_jobs
 from omega.queries.job_fields import KindFields
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Updates:
@@ -58,7 +54,7 @@ class Updates:
             return self._updated(cell, find(record, to).spec(record), check, force=force)
 
     def _updated(self, cell: "JobStore", spec: "JobSpec", check: int | None, *, force: bool) -> Document:
-        record, change = changes.update(cell, spec, check, self.user, _now_ms, self._by, force=force)
+        record, change = changes.update(cell, spec, check, self.user, now_ms, self._by, force=force)
         about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
         about |= {"restarts": change.restarts, "group_changes": [each.as_json() for each in change.changes]}
         return {"cell": cell.name, "jobs": [about | (update_progress(cell, record.id) or progress(record, ""))]}

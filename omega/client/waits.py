@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import Refused
 from omega.live import waiting
 from omega.queries.job_state import gone
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from omega.client.lost_jobs import Submissions
 
 Document = dict[str, Any]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 REPORT_SECONDS = 10.0
@@ -65,7 +62,7 @@ class Waits:
                         left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
                         last = waiting.watch(cell, [record.id], lambda _: None, left, outage)[0]
                     except Refused:
-                        if not (jobs := submitted_again(self._submissions, cell, _now_ms, self._by)):
+                        if not (jobs := submitted_again(self._submissions, cell, now_ms, self._by)):
                             raise
                         again += len(jobs)
                         continue

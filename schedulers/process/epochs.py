@@ -18,6 +18,7 @@ import anyio.to_process
 import anyio.to_thread
 
 from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import OmegaError, Unreadable
 from omega.cellstate.pools import Epoch
 from omega.cellstate.ports import SchedulerStore
@@ -77,7 +78,7 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
 def waits_for_name(snapshot: Snapshot, rank: int) -> bool:
     """Return whether a job of this scheduler waited long enough for an epoch that names it, by the scheduler's rank."""
     since = snapshot.unnamed_since
-    return since is not None and time.time() - since >= GATHER_SECONDS + LOOK_SECONDS * min(rank, 2)
+    return since is not None and since_1970() - since >= GATHER_SECONDS + LOOK_SECONDS * min(rank, 2)
 
 
 def readable_epoch(cell: SchedulerStore) -> Epoch | None:

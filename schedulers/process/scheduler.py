@@ -19,6 +19,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from omega.cellstate.clock import since_1970
 from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.figure_totals import EARLIER, totals
@@ -99,7 +100,7 @@ class SupervisedScheduler:
     def run(self) -> None:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
         await_store(self.url, self.member)
-        self.figures.since = time.time()
+        self.figures.since = since_1970()
         self.scheduler.instruments += [self.figures, self.reasons, Diary(self.member)]
         with self._shown() as self._url:
             anyio.run(self._supervise)
@@ -144,13 +145,13 @@ class SupervisedScheduler:
 
     def _leave(self, error: OmegaError) -> None:
         """Store an error with the last figures, for `omega job why`, and deregister, so that others take its jobs."""
-        live, self._failed = self._live, {"error": str(error), "at_ms": int(time.time() * 1000)}
+        live, self._failed = self._live, {"error": str(error), "at_ms": int(since_1970() * 1000)}
         if live is None:
             return
         with suppress(OmegaError):  # the store may be the cause
             cell = connect_cell(self.url, self.cell)
             cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
-            cell.deregister_scheduler(live.membership, int(time.time() * 1000))
+            cell.deregister_scheduler(live.membership, int(since_1970() * 1000))
             cell.close()
 
     async def _signals(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -171,7 +172,7 @@ class SupervisedScheduler:
         while True:
             try:
                 live = LiveDriver(
-                    cell, self.scheduler, self.member, time.time, time.sleep, lease_ms=self.lease_ms,
+                    cell, self.scheduler, self.member, since_1970, time.sleep, lease_ms=self.lease_ms,
                     pipelined=self.pipelined,
                 )  # fmt: skip
             except Duplicate:
@@ -236,7 +237,7 @@ class SupervisedScheduler:
     def _roll(self, cell: SchedulerStore) -> None:
         self._roll_at = NEVER
         if self._live is not None:
-            due = self._rollouts.step(cell, self._live.owned, int(time.time() * 1000))
+            due = self._rollouts.step(cell, self._live.owned, int(since_1970() * 1000))
             self._roll_at = NEVER if due is None else time.monotonic() + due / 1000
 
     def renew_lease(self, cell: SchedulerStore) -> None:
@@ -257,9 +258,9 @@ class SupervisedScheduler:
                 raise  # no token is written for a deleted cell
             cell.rouse(self.member)
             return
-        self.state = replace(self.state, renewed_at=time.time())
+        self.state = replace(self.state, renewed_at=since_1970())
         self._log_warnings()
-        live.ahead = cell.store_ms() / 1000 - time.time()
+        live.ahead = cell.store_ms() / 1000 - since_1970()
         before, live.owned = live.owned, owned(self.member, members)
         self._members = list(members)
         mine = sorted(name for name in {*members, self.member} if name.partition("/")[0] == self.scheduler.kind)
@@ -269,11 +270,11 @@ class SupervisedScheduler:
         live.cell.may_wake(members)
         self._reap(cell, set(members))
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
-        if due and not housekeep(cell, int(time.time() * 1000), self.member):
+        if due and not housekeep(cell, int(since_1970() * 1000), self.member):
             self._looked_after = time.monotonic()
-        self._copies.request(cell, live.owned, live.snapshot.size, time.time(), self.member)
+        self._copies.request(cell, live.owned, live.snapshot.size, since_1970(), self.member)
         if self._members[:1] == [self.member]:
-            self._excess.relieve(cell, live.snapshot, time.time(), self.member)
+            self._excess.relieve(cell, live.snapshot, since_1970(), self.member)
         self._roll(cell)
 
     def _renewed(self, cell: SchedulerStore, membership: Membership, figures: Mapping[str, Any]) -> list[str]:
@@ -299,10 +300,10 @@ class SupervisedScheduler:
         evicts, by = preemption.evicts, preemption.by
         waiting = queue.delayed(MOST_DELAYED).items()
         delayed = {job_id: (int(until * 1000), level) for job_id, (until, level) in waiting}
-        self.reasons.delayed(delayed, time.time())
+        self.reasons.delayed(delayed, since_1970())
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
-        where |= {"at_ms": int(time.time() * 1000), "uses_pools": self.scheduler.uses_pools}
-        return still.as_dict(time.time(), len(queue.ready), queue.blocked_jobs) | {
+        where |= {"at_ms": int(since_1970() * 1000), "uses_pools": self.scheduler.uses_pools}
+        return still.as_dict(since_1970(), len(queue.ready), queue.blocked_jobs) | {
             "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
             "failing": ({} if failing is None else failing.by_text(self.scheduler)) | self.scheduler.elastic.refusals(),
             "failed": self._failed,
@@ -323,7 +324,7 @@ class SupervisedScheduler:
         lapsed = [(name, number) for name, (number, holds, _) in known if not holds and name not in alive]
         if lapsed and server_info(self.url).uptime_seconds * 1000 > self.lease_ms:
             for name, number in lapsed:
-                cell.deregister_scheduler(Membership(name, number), int(time.time() * 1000), reaped=True)
+                cell.deregister_scheduler(Membership(name, number), int(since_1970() * 1000), reaped=True)
                 log.info("reaped", member=name, incarnation=number, by=self.member)
 
 
@@ -343,8 +344,8 @@ def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms:
 
 def record_failure(url: str, cell: str, member: str, error: OmegaError) -> None:
     """Store the error of a scheduler that could not be made, for `omega job why`; nothing if its name is taken."""
-    at_ms = int(time.time() * 1000)
-    figures = Figures().as_dict(time.time(), 0, 0) | {"failed": {"error": str(error), "at_ms": at_ms}, "at_ms": at_ms}
+    at_ms = int(since_1970() * 1000)
+    figures = Figures().as_dict(since_1970(), 0, 0) | {"failed": {"error": str(error), "at_ms": at_ms}, "at_ms": at_ms}
     with suppress(OmegaError):
         store = connect_cell(url, cell)
         membership = store.register_scheduler(member, uuid4().hex, LEASE_MS, at_ms)

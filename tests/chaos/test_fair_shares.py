@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from benchmarks.computer import now_ms
 from benchmarks.fair import MOST_OVERSHOOT, MOST_SECONDS, Settings, measure
 from benchmarks.residents import BENCH_EXECUTOR, join
 from benchmarks.store import StoreSettings
+from omega.cellstate.clock import now_ms
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.ports import StoredCell

@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from uuid import uuid4
 
+from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import Duplicate, Fenced, StoreError
 from omega.cellstate.ports import ExecutorStore
 from omega.live.metrics import shown
@@ -31,7 +32,7 @@ def run_simulated_executor(
     Waits for a cell that is gone, and for the executor in it. Raises Refused when the executor never existed, Duplicate
     when another process has its name.
     """
-    executor = SimulatedExecutor(cell, name, time.time, speed=speed, lease_ms=lease_ms)
+    executor = SimulatedExecutor(cell, name, since_1970, speed=speed, lease_ms=lease_ms)
     numbers = {
         "omega_simulated_executor_runs": ("Simulated placements", lambda: executor.simulating),
         "omega_simulated_executor_held": (

@@ -2,7 +2,6 @@
 
 import asyncio
 import ctypes
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import anyio.to_thread
 
 from omega.cellstate import server
 from omega.cellstate.addresses import safe_url
+from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import OmegaError, Refused, Unsuitable
 from omega.cellstate.store import cells, connect_cell
 from omega.queries.mirror.cell_mirror import CellMirror
@@ -40,6 +40,8 @@ class _Kept:
     looked: float
     round: anyio.Event = field(default_factory=anyio.Event)
     waiting: int = 0
+    read: float = -1e9
+    """When the last whole reading began."""
     tidied: float = -1e9
     task: "asyncio.Task[None] | None" = None
 
@@ -82,7 +84,7 @@ class Mirrors:
         opened = await self._run(lambda: connect_cell(self.store, name, patient=False))
         mirror = CellMirror(opened, self.shown_url)
         try:
-            await self._run(lambda: mirror.read(_now_ms()))
+            await self._run(lambda: mirror.read(now_ms()))
         except OmegaError:
             opened.close()
             raise
@@ -111,9 +113,9 @@ class Mirrors:
 
     async def read_now(self, name: str, timeout: float) -> None:  # noqa: ASYNC109 - a late page is better than none
         """Wait until the mirror of a cell has what is in the store now, at most `timeout` seconds. Raises as `cell`."""
-        mirror, now_ms = await self.cell(name), _now_ms()
+        mirror, asked = await self.cell(name), anyio.current_time()
         with anyio.move_on_after(timeout):
-            while mirror.at_ms < now_ms and not mirror.unavailable and (kept := self._kept.get(name)) is not None:
+            while (kept := self._kept.get(name)) is not None and kept.read < asked and not mirror.unavailable:
                 await kept.round.wait()
 
     async def close(self) -> None:
@@ -138,7 +140,8 @@ class Mirrors:
                 if not kept.waiting and began - kept.looked > IDLE_SECONDS:
                     return
                 try:
-                    await self._run(lambda: mirror.read(_now_ms()))
+                    await self._run(lambda: mirror.read(now_ms()))
+                    kept.read = began
                 except (Refused, Unsuitable):
                     return  # the next look opens it again, or learns why not
                 except OmegaError:
@@ -162,7 +165,3 @@ def give_back_memory() -> None:
     """Give freed memory back to the system, where its C library can: readings free much that they used shortly."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,0 +1,67 @@
+"""The wall clock of a computer is moved by an hour while Omega's processes run: nothing waits for it, nothing ends."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from omega.cellstate.model import JobState
+from omega.cellstate.redis import RedisCell
+from omega.live.processes.supervisor import ProcessSupervisor
+from tests.integration.stage import DEFAULT_EXECUTOR, check, made_cell, simple_job, submit, until
+
+pytestmark = pytest.mark.server
+HOUR = 3_600.0
+LEASE_MS = 1_500
+MOVED = """
+import os, time
+wall, wall_ns = time.time, time.time_ns
+def ahead():
+    with open(os.environ["AHEAD"]) as file:
+        return float(file.read() or 0)
+time.time = lambda: wall() + ahead()
+time.time_ns = lambda: wall_ns() + int(ahead() * 1e9)
+"""
+"""As sitecustomize: the wall clock of every Python process that is started with it."""
+GATED = """
+import os
+import omega
+class Waits:
+    def hold(self, work, now):
+        return None if os.path.exists(os.environ["GO"]) else "not yet"
+mine = omega.Scheduler("batch", gate=Waits())
+"""
+
+
+def state(cell: RedisCell, job_id: str) -> JobState | None:
+    job = cell.job(job_id)
+    return None if job is None else job.state
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_a_step_of_the_wall_clock_delays_and_ends_nothing(store_url: str, tmp_path: Path, step: float) -> None:
+    (tmp_path / "sitecustomize.py").write_text(MOVED)
+    (tmp_path / "gated.py").write_text(GATED)
+    ahead, go = tmp_path / "ahead", tmp_path / "go"
+    ahead.write_text("0")
+    settings = {"PYTHONPATH": str(tmp_path), "AHEAD": str(ahead), "GO": str(go)}
+    group = ProcessSupervisor(
+        store_url, f"steps{step:.0f}", tmp_path / "logs", lease_ms=LEASE_MS, bound=True, settings=settings,
+        choices={"service": {}, "batch": {"OMEGA_SCHEDULER": "gated:mine"}},
+    )  # fmt: skip
+    with made_cell(store_url, group.cell, 4) as cell, group:
+        for member in ("batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}"):
+            group.start(member)
+        group.wait_ready(cell)
+        submit(cell, [simple_job("held", ms=100), simple_job("runs", kind="service", ms=4_000)])
+        until(lambda: state(cell, "runs") is JobState.ACTIVE and cell.job("held"), "one runs, one is held")
+        ahead.write_text(str(step))
+        time.sleep(4 * LEASE_MS / 1000)  # each renews its lease, or has lost it
+        go.touch()
+        until(lambda: state(cell, "held") is JobState.DONE, "the gate is asked again")
+        submit(cell, [simple_job("later", ms=100)])
+        until(lambda: state(cell, "later") is JobState.DONE, "a new job is placed and ends")
+        until(lambda: state(cell, "runs") is JobState.DONE, "the task ends when its time is over")
+        assert not any(fact.words[0] == "end" and "lost" in fact.words for fact in cell.facts(0, 10_000))
+        assert group.dead() == {}
+        check(cell)
