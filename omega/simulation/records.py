@@ -50,7 +50,7 @@ class TaskRecords:
     """Value of `EndKind`, or `RUNNING`."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class Recorder(Instrument):
     """Collects what happens to tasks and jobs during a run; times are microseconds.
 
