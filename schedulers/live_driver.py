@@ -16,7 +16,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import Duplicate, Fenced, Refused, StoreError
 from omega.cellstate.model import JobState, bucket_of
 from omega.cellstate.ports import SchedulerStore
-from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, Reply
+from omega.cellstate.replies import CommitRequest, Membership, PendingJob, Reply
 from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
 from omega.schedulers import loop
 from omega.schedulers.constraints.fetching import Fetch, fetch
@@ -26,6 +26,7 @@ from omega.schedulers.instruments import Instrument
 from omega.schedulers.logged import settings_of
 from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
 from omega.schedulers.queue.intake import MOST_FILLS, Intakes
+from omega.schedulers.queue.looks import Watch, looks_at, rest
 from omega.schedulers.resizing import Measure, Resize, measure, resize
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import LEASE_MS, owned
@@ -77,8 +78,8 @@ class LiveDriver:
     _buckets: str = ""
     _jobs: Sequence[PendingJob] = ()
     _fresh: bool = False
-    _awaited: Awaited | None = None
-    """Whether the store notifies this scheduler of freed room."""
+    _watch: Watch = field(init=False)
+    """Of what the store notifies this scheduler."""
     _renewed: bool = False
     _flight: CommitRequest | None = None
     _intakes: Intakes = field(init=False)
@@ -129,7 +130,8 @@ class LiveDriver:
 
     def _begin_anew(self, membership: Membership) -> None:
         self.membership, self._former = membership, [membership, *self._former[:7]]
-        self._number, self._flight, self._awaited, self._fresh, self._renewed = 0, None, None, False, True
+        self._number, self._flight, self._fresh, self._renewed = 0, None, False, True
+        self._watch = Watch(self.scheduler.queue)
         self._intakes.reset()
         self.snapshot.forget()
         for each in self._listeners:
@@ -146,7 +148,7 @@ class LiveDriver:
         self.scheduler.settle(self._land(self._arrive()), self.now())
         if tried := self.scheduler.outbox.take_tried():
             self.cell.note_attempts(tried, self._ms(), self.member)
-        if self._awaited is not None:
+        if self._watch.awaited is not None:
             self.cell.set_blocked(self.member, blocked=False)
         self.cell.deregister_scheduler(self.membership, self._ms())
         for each in self._listeners:
@@ -237,33 +239,33 @@ class LiveDriver:
             self._wait(effect.until)
         jobs, self._jobs = self._jobs, ()
         renewed, self._renewed = self._renewed, False
-        return loop.Arrived(self.now(), jobs, changed, renewed)
+        return loop.Arrived(looks_at(effect.until, self.now()), jobs, changed, renewed)
 
     def _wait(self, until: float | None) -> None:
         if not self._jobs:
             self._sync()
             self._fill()
-        if self._jobs or self.stopping or self._reports_blocked() or self.scheduler.queue.left_over:
+        if self._jobs or self.stopping or self._reports_blocked():
             return
-        seconds = IDLE_SECONDS if until is None else min(IDLE_SECONDS, until - self.now())
-        if seconds <= 0:
+        pause = rest(until, self.now(), news=False)
+        if pause == 0:
             return
+        seconds = IDLE_SECONDS if pause is None else min(IDLE_SECONDS, pause)
         self.waiting = True
         if seconds < SHORT_SECONDS:
             self.pause(seconds)
         elif self._patiently(lambda: self.cell.wait_for_work(self.member, seconds)):
-            self.scheduler.queue.look_now()
+            self._watch.told()
         self.waiting = False
         self._sync()
 
     def _reports_blocked(self) -> bool:
         """Request notification of room freed from now on, while jobs are blocked; return whether that is new."""
-        awaited = self.scheduler.queue.awaited(self.scheduler.preemption)
-        if awaited == self._awaited:
+        if not self._watch.changes(self.scheduler.preemption):
             return False
+        awaited = self._watch.ask(self.scheduler.preemption)
         blocked = awaited is not None
         self._patiently(lambda: self.cell.set_blocked(self.member, blocked=blocked, awaited=awaited or ()))
-        self._awaited = awaited
         if blocked:
             self._sync()
         return blocked

@@ -5,7 +5,7 @@ schedulers of the affected jobs are notified at the same instant, as by the stor
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from omega.cellstate import ranges
@@ -81,15 +81,14 @@ class OnceMeter(Meter):
 
 
 class ChangingWorld(World):
-    """A world whose tasks are also evicted, resized and stopped. `residents` jobs are there before any arrives."""
+    """A world whose tasks are also evicted, resized and stopped."""
 
-    def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
+    def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool) -> None:
         """Create a world without events."""
         super().__init__(store, horizon, completed=completed, numbered=numbered)
-        self.residents = residents
+        self.scheduler_of: Callable[[Job], SimulatedScheduler | None] = lambda _: None
         self.waiting_residents: frozenset[str] = frozenset()
         """Residents some tasks of which wait at the beginning."""
-        self.scheduler_of: Callable[[Job], SimulatedScheduler | None] = lambda _: None
         self.worker_pools = WorkerPools(self.engine, store.cell, self.ended)
         self._started: dict[int, tuple[int, str]] = {}
         # In a cell with pools: when the tasks of each placement started, and their pool.
@@ -169,6 +168,8 @@ class ChangingWorld(World):
         if tasks:
             self.hold(need, -tasks)
             self.digest.ended([self.engine.now, -1, order, tasks])
+            if self.followers:
+                self.release(order)
             self.tell_freed(None)
 
     # Evictions
@@ -236,14 +237,11 @@ class ChangingWorld(World):
 
     def _tell(self, job_id: str) -> None:
         job = self.store.cell.job(job_id)
-        simulated = self.scheduler_of(job) if job is not None else None
-        if job is not None and simulated is not None and job.pending:
-            simulated.tell(self.numbered_as_arrived(job))
+        if job is not None and job.pending:
+            self.deliver(self.numbered_as_arrived(job))
         self.tell_freed(None)
-
-    def numbered_as_arrived(self, job: Job) -> Job:
-        """Return a job numbered by arrival: the cell's numbers include residents."""
-        return replace(job, order=job.order - self.residents)
+        if self.followers:
+            self.release()
 
     @override
     def _stop(self, job: Job, number: int) -> None:
@@ -256,10 +254,10 @@ class ChangingWorld(World):
 
     def arrived(self, job_id: str) -> None:
         """Deliver an elastic job to its scheduler, as stored in the cell."""
-        job, simulated = self.store.cell.job(job_id), None
-        if job is not None and (simulated := self.scheduler_of(job)) is not None:
+        job = self.store.cell.job(job_id)
+        if job is not None and self.scheduler_of(job) is not None:
             self.worker_pools.expect(job)
-            simulated.tell(self.numbered_as_arrived(job))
+            self.deliver(self.numbered_as_arrived(job))
 
     @override
     def answers(self, kind: str, by: str) -> Answers:

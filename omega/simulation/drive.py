@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omega.cellstate.model import GroupStatus, Job, JobSpec
-from omega.cellstate.replies import Awaited, PendingJob
+from omega.cellstate.replies import PendingJob
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.gates import Hold
 from omega.schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, Sync, Synced, Think, attempts
+from omega.schedulers.queue.looks import Watch, looks_at, rest
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 from omega.simulation.engine import SECOND
@@ -78,12 +79,13 @@ class SimulatedScheduler:
         self.until = 0
         """End of the current decision time (microseconds)."""
         self.idle = False
-        self.alarm = -1
+        self.alarm = self._looks_at = -1
         self._inbox: list[Work] = []
-        self._frees = self._placements = 0
-        # The placements of others that blocked jobs wait for, and whether one was made since the last check.
-        self._awaited: Awaited = ()
-        self._notified = False
+        self._again: list[PendingJob] = []
+        """Jobs read again, as they arrive again live."""
+        self._frees = 0
+        self._watch, self._notified = Watch(scheduler.queue), False
+        """Of what the world tells it, and whether a placement that it waits for was made since the last look."""
         self._loop = attempts(scheduler)
         own: Answers = {Fetch: self._fetch, Reread: self._reread, Hold: self._hold, Note: _noted}
         self._answers: Answers = {**own, **world.answers(scheduler.kind, name)}
@@ -102,31 +104,51 @@ class SimulatedScheduler:
 
     def deliver(self, work: Work) -> None:
         """Deliver an arriving job."""
-        if self.idle:
-            self._receive(self.engine.seconds, [work], last=True)
-        else:
-            self._inbox.append(work)
+        self._inbox.append(work)
+        self._look(last=True)
 
     def tell(self, job: Job) -> None:
         """Deliver a changed job that is pending, possibly again. Not during another scheduler's turn."""
         self.scheduler.admit([PendingJob(0, job)])
-        if self.idle:
-            self.nudge()
+        self._watch.told()
+        self._look(last=False)
 
     def nudge(self) -> None:
         """Resources were freed: retry blocked jobs."""
-        self.scheduler.queue.look_now()
-        self._receive(self.engine.seconds, [], last=False)
+        self._watch.told()
+        self._look(last=False)
+
+    def _look(self, *, last: bool) -> None:
+        """Look once everything of this instant has happened, if the scheduler is idle then."""
+        if not self.idle:
+            return
+        engine = self.engine
+        if not engine.more_now:
+            works, self._inbox = self._inbox, []
+            self._receive(engine.seconds, works, last=last)
+        elif self._looks_at != engine.now:
+            self._looks_at = engine.now
+            engine.after(engine.now, self._look_now)
+
+    def _look_now(self, _: Any) -> None:
+        self._looks_at = -1
+        if self.idle:
+            works, self._inbox = self._inbox, []
+            self._receive(self.engine.seconds, works, last=True)
 
     def grant(self, snapshot: Snapshot) -> None:
         """Grant the copy for which the scheduler waits at Sync, together with jobs that arrived since."""
         works, self._inbox, self._granted = self._inbox, [], snapshot
         self.scheduler.take(works)
+        if self._again:
+            jobs, self._again = self._again, []
+            self.scheduler.admit(jobs)
         self._answer(self._loop.send(Synced(snapshot, self.engine.seconds)), last=False)
 
     def _due(self, until: float) -> None:
         if self.idle and self.alarm == round(until * SECOND):
-            self._receive(max(until, self.engine.seconds), [], last=True)
+            works, self._inbox = self._inbox, []
+            self._receive(max(until, self.engine.seconds), works, last=True)
 
     def _receive(self, now: float, works: Sequence[Work], *, last: bool) -> None:
         self.idle = False
@@ -138,8 +160,9 @@ class SimulatedScheduler:
         """Return the answer to Receive, with the copy of the cell where that does not take time."""
         arrival, world = self._arrival, self.world
         arrival.now, arrival.works = now, works
+        arrival.jobs, self._again = self._again, []
         if not self.architecture.grants:
-            self._frees, self._placements = world.frees, world.placements
+            self._frees = world.frees
             arrival.snapshot = self.architecture.sync(self)
         return arrival
 
@@ -171,7 +194,7 @@ class SimulatedScheduler:
                 self.until = until = engine.now + round(effect.seconds * SECOND)
                 if not architecture.overlapping:
                     if not (last and engine.pass_to(until)):
-                        engine.at(until, self._thought)
+                        engine.after(until, self._thought)
                         return
                     if architecture.decides_late:
                         architecture.ready(self)
@@ -184,7 +207,7 @@ class SimulatedScheduler:
                     return
                 effect = send(arrival)
             elif kind is Sync:
-                self._frees, self._placements = self.world.frees, self.world.placements
+                self._frees = self.world.frees
                 snapshot = self.architecture.sync(self)
                 if snapshot is None:
                     return
@@ -194,53 +217,56 @@ class SimulatedScheduler:
 
     def _next(self, until: float | None) -> Arrived | None:
         """Return the answer to Receive; None, and the scheduler is idle, when there is nothing to do now."""
-        engine, queue = self.engine, self.scheduler.queue
+        engine = self.engine
         if self.copy.unnamed_since is not None:
             self.world.name_jobs()
-        # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
-        blocked = bool(queue.blocked.groups or queue.limited.groups)
-        missed = blocked and self.world.frees != self._frees
-        if blocked or self._awaited:
-            missed = self._missed_placement() or missed
-        due = -1 if until is None else round(until * SECOND)
-        if not (self._inbox or missed) and (until is None or due > engine.now):
-            self.idle, self.alarm = True, due
+        missed = self._missed()
+        if rest(until, engine.seconds, news=missed or bool(self._inbox or self._again)) != 0:
+            self.idle, self.alarm = True, -1
             if until is not None:
-                engine.at(due, self._due, until)
-            if blocked:
+                self.alarm = round(until * SECOND)
+                engine.after(self.alarm, self._due, until)
+            if self._watch.awaited is not None:
                 self.world.watching[self.number] = self.nudge
             return None
+        if engine.more_now:
+            self.idle, self.alarm = True, -1
+            self._look(last=False)
+            return None
         works, self._inbox = self._inbox, []
-        # A time that is due may be a rounding error ahead; a later one has not come.
-        now = engine.seconds
-        return self._arrived(now if until is None or due > engine.now else max(now, until), works)
+        return self._arrived(looks_at(until, engine.seconds), works)
 
-    def _missed_placement(self) -> bool:
-        """Register the placements that blocked jobs wait for; return whether one was made since the last sync."""
-        awaited = self.scheduler.queue.awaited(self.scheduler.preemption) or ()
-        if not (awaited or self._awaited):
+    def _missed(self) -> bool:
+        """Ask the world for what blocked jobs wait for; return whether to look at once.
+
+        It is when some of it happened since the last sync. What it did not ask for then it looks up once, as live.
+        """
+        queue, watch, world = self.scheduler.queue, self._watch, self.world
+        if watch.awaited is None and not queue.has_blocked:
             return False
-        missed = self._notified or (awaited != self._awaited and self.world.placements != self._placements)
-        self._awaited, self._notified = awaited, False
-        if not awaited:
-            self.world.awaiting.pop(self.number, None)
+        new, told = watch.changes(self.scheduler.preemption), self._notified
+        awaited = watch.ask(self.scheduler.preemption) if new else watch.awaited
+        self._notified = False
+        if awaited:
+            world.awaiting[self.number] = awaited, self._placed
+        else:
+            world.awaiting.pop(self.number, None)
+        if awaited is None:
             return False
-        self.world.awaiting[self.number] = awaited, self._placed
-        if missed:
-            self.scheduler.queue.look_now()
-        return missed
+        if told := told or world.frees != self._frees:
+            watch.told()
+        return told or new
 
     def _placed(self) -> None:
         """Tasks were placed that blocked jobs wait for: check them, unless this happens anyway."""
         if not self._notified:
             self._notified = True
             if self.idle:
-                self.engine.at(self.engine.now, self._check)
+                self.engine.after(self.engine.now, self._check)
 
     def _check(self, _: Any) -> None:
         if self.idle and self._notified:
             self._notified = False
-            self.scheduler.queue.look_now()
             self.nudge()
 
     def _fetch(self, effect: Fetch) -> None:
@@ -253,7 +279,7 @@ class SimulatedScheduler:
         for job_id in effect.jobs:
             job = self.world.store.cell.job(job_id)
             if job is not None and job.pending:
-                self._inbox.append(Work.of(job))
+                self._again.append(PendingJob(0, job))
 
     def _hold(self, effect: Hold) -> None:
         """Take up released jobs again; held ones are pending in the simulated store."""

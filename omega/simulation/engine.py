@@ -1,4 +1,8 @@
-"""The event queue: events in whole microseconds, ties in order of scheduling."""
+"""The event queue: events in whole microseconds, ties in order of scheduling.
+
+At one instant, what happens in the cell comes before what schedulers do: they look at all of it at once, as live, where
+no two things happen at the same time and both are there when a scheduler wakes up.
+"""
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
@@ -8,6 +12,8 @@ from typing import Any
 SECOND = 1_000_000
 Action = Callable[[Any], object]
 Event = tuple[int, int, Action, Any]
+_LATE = 1 << 60
+"""Added to the numbers of events that come after the others of their instant."""
 NEVER = 1 << 62
 """Later than any event (microseconds)."""
 
@@ -46,6 +52,17 @@ class Engine:
         """
         self._times, self._brought, self._bring = (*times, NEVER), what, action
         self._fed, self._due = 0, self._times[0]
+
+    def after(self, time: int, action: Action, what: Any = None) -> None:
+        """As `at`, after the other events of that time: what a scheduler does."""
+        self._asked += 1
+        heappush(self._queue, (time, self._asked + _LATE, action, what))
+
+    @property
+    def more_now(self) -> bool:
+        """Whether more is to happen at the present instant, apart from what schedulers do."""
+        queue, now = self._queue, self.now
+        return self._due <= now or (len(queue) > 0 and queue[0][0] <= now and queue[0][1] < _LATE)
 
     def pass_to(self, time: int) -> bool:
         """Advance to a time if no other event is due before it in this run; return whether it did. Counts an event.

@@ -68,6 +68,5 @@ class Events:
                 world.took([group.placed for group in before.groups], after, EndKind.STOPPED)
 
     def _release(self, job: Job) -> None:
-        simulated = self.world.scheduler_of(job)
-        if simulated is not None and job.pending:
-            simulated.tell(self.world.numbered_as_arrived(job))
+        if job.pending:
+            self.world.deliver(self.world.numbered_as_arrived(job))

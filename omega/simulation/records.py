@@ -1,8 +1,10 @@
 """What happened to each task of a run, in columns."""
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from omega.schedulers.work import Work
 from omega.simulation.simple_jobs import SimpleJob
 from omega.workload.workload import Arrival, Microseconds
 
+T = TypeVar("T", bound="np.integer[Any]")
 RUNNING = -1
 """In `how`: the task still ran at the end of the run."""
 
@@ -47,44 +50,76 @@ class TaskRecords:
     """Value of `EndKind`, or `RUNNING`."""
 
 
-Started = tuple[str, int, Sequence[int], Sequence[int], Sequence[int], Sequence[int] | None, int]
-"""Job, group, tasks, machines, placements, tasks of each placement, time."""
-ALL = -1
-
-
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class Recorder(Instrument):
-    """Collects what happens to tasks and jobs during a run; times are microseconds."""
+    """Collects what happens to tasks and jobs during a run; times are microseconds.
 
-    starts: list[Started] = field(default_factory=list)
-    ends: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """By placement and task (`ALL` of them): when it ended, and how."""
+    A row is a task of a placement, in columns: 37 bytes. Placements are numbered in the order of their starts.
+    """
+
     first: dict[str, float] = field(default_factory=dict)
     """By job: when its first attempt began (seconds)."""
     given_up: dict[str, float] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """By job: its number here, in the order of first starts."""
+    _job: "array[int]" = field(default_factory=lambda: array("i"))
+    _group: "array[int]" = field(default_factory=lambda: array("i"))
+    _task: "array[int]" = field(default_factory=lambda: array("i"))
+    _machine: "array[int]" = field(default_factory=lambda: array("i"))
+    _started: "array[int]" = field(default_factory=lambda: array("q"))
+    _ended: "array[int]" = field(default_factory=lambda: array("q"))
+    _how: "array[int]" = field(default_factory=lambda: array("b"))
+    _rows: "array[int]" = field(default_factory=lambda: array("i"))
+    """By placement: its first row."""
 
     # Tasks
 
     def started(self, job: Job, placed: Placed | SimpleJob, tasks: Sequence[int], now: int) -> None:
         """Record new placements of these tasks of a group."""
-        where = placed.machines, placed.placements, placed.counts
-        self.starts.append((job.id, placed.group, tasks, *where, now))
+        machines, counts, rows, total = placed.machines, placed.counts, self._rows, len(tasks)
+        at = len(self._job)
+        for placement, count in zip(placed.placements, counts or repeat(1), strict=False):
+            rows.extend([at] * (placement + 1 - len(rows)))  # numbers between belong to no task that was recorded
+            at += count
+        if counts is not None:
+            machines = [machine for machine, count in zip(machines, counts, strict=True) for _ in range(count)]
+        number = self._numbers.setdefault(job.id, len(self._numbers))
+        self._job.extend([number] * total)
+        self._group.extend([placed.group] * total)
+        self._task.extend(tasks)
+        self._machine.extend(machines)
+        self._started.extend([now] * total)
+        self._ended.extend([-1] * total)
+        self._how.extend([RUNNING] * total)
 
     def ended(self, runs: Iterable[Placed | SimpleJob | TaskEnd], now: int) -> None:
         """Record ends that executors report; of a task that lost its place before, that stands."""
         for run in runs:
             if not isinstance(run, TaskEnd):
-                self.ends.update(((placement, ALL), (now, EndKind.FINISHED)) for placement in run.placements)
+                for placement in run.placements:
+                    self._end(self._of(placement), EndKind.FINISHED, now)
             elif run.tasks == "*":
-                self.ends.setdefault((run.placement, ALL), (now, run.how))
+                self._end(self._of(run.placement), run.how, now)
             else:
-                for task in ranges.indices(run.tasks):
-                    self.ends.setdefault((run.placement, task), (now, run.how))
+                self._end(self._of(run.placement, set(ranges.indices(run.tasks))), run.how, now)
 
     def lost(self, runs: Iterable[Run], how: EndKind, now: int) -> None:
         """Record tasks that lose their places."""
         for run in runs:
-            self.ends.update(((run.placement, task), (now, how)) for task in ranges.indices(run.tasks))
+            for row in self._of(run.placement, set(ranges.indices(run.tasks))):
+                self._ended[row], self._how[row] = now, how
+
+    def _of(self, placement: int, tasks: Collection[int] | None = None) -> Sequence[int]:
+        """Return the rows of a placement, or of these tasks of it."""
+        rows, last = self._rows, placement + 1 == len(self._rows)
+        every = range(rows[placement], len(self._job) if last else rows[placement + 1])
+        return every if tasks is None else [row for row in every if self._task[row] in tasks]
+
+    def _end(self, rows: Iterable[int], how: EndKind, now: int) -> None:
+        """Record that tasks ended which run."""
+        for row in rows:
+            if self._how[row] == RUNNING:
+                self._ended[row], self._how[row] = now, how
 
     # Jobs
 
@@ -102,35 +137,20 @@ class Recorder(Instrument):
         """Return all records, of a run of a workload with these jobs."""
         jobs = [*residents, *arrivals]
         places = {each.job.id: place for place, each in enumerate(jobs)}
-        rows = [
-            (places[job], group, task, machine, now, *self._end_of(placement, task))
-            for job, group, tasks, machines, placements, counts, now in self.starts
-            for task, machine, placement in zip(tasks, *_each(machines, placements, counts), strict=True)
-        ]
-        columns = np.array(rows, dtype=np.int64).reshape(-1, 7).T
-        job, group, task, machine, started, ended, how = columns
+        of_number = np.array([places[job] for job in self._numbers], dtype=np.int32)
         first = {**{each.job.id: 0.0 for each in residents}, **self.first}
-        narrow = {"job": job, "group": group, "task": task, "machine": machine}
         return TaskRecords(
             jobs=jobs, first_attempt=_times(jobs, first), abandoned=_times(jobs, self.given_up),
-            started=started.copy(), ended=ended.copy(), how=how.astype(np.int8),
-            **{name: column.astype(np.int32) for name, column in narrow.items()},
+            job=of_number[_column(self._job, np.int32)], group=_column(self._group, np.int32),
+            task=_column(self._task, np.int32), machine=_column(self._machine, np.int32),
+            started=_column(self._started, np.int64), ended=_column(self._ended, np.int64),
+            how=_column(self._how, np.int8),
         )  # fmt: skip
 
-    def _end_of(self, placement: int, task: int) -> tuple[int, int]:
-        return self.ends.get((placement, task)) or self.ends.get((placement, ALL)) or (-1, RUNNING)
 
-
-def _each(
-    machines: Sequence[int], placements: Sequence[int], counts: Sequence[int] | None
-) -> tuple[Sequence[int], Sequence[int]]:
-    """Return machine and placement of each task."""
-    if counts is None:
-        return machines, placements
-    return (
-        [machine for machine, count in zip(machines, counts, strict=True) for _ in repeat(None, count)],
-        [placement for placement, count in zip(placements, counts, strict=True) for _ in repeat(None, count)],
-    )
+def _column(values: "array[int]", kind: type[T]) -> NDArray[T]:
+    """Return a column without copying it."""
+    return np.frombuffer(values, dtype=kind) if values else np.empty(0, dtype=kind)
 
 
 def _times(jobs: Sequence[Arrival], seconds: dict[str, float]) -> Microseconds:

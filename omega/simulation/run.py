@@ -106,7 +106,14 @@ class Simulation:
         numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
         counted = pooled or any(each.counts_use for each in owned)
         self.store: SimulatedStore = (
-            TwinStore("simulation", workload.dimensions, release_moves_number=moves, numbered=numbered, counted=counted)
+            TwinStore(
+                "simulation",
+                workload.dimensions,
+                release_moves_number=moves,
+                numbered=numbered,
+                counted=counted,
+                keeps=any(each.job.after for each in workload.arrivals),
+            )
             if cell is None
             else ServerStore(cell, release_moves_number=moves)
         )
@@ -123,6 +130,8 @@ class Simulation:
         self.architecture = self._architecture()
         self.simulated_schedulers = self._simulated()
         self._route = self._routes()
+        self.world.deliver = self._deliver_again
+        self.world.residents = len(workload.residents)
         if isinstance(self.world, ChangingWorld):
             self.world.scheduler_of = self._scheduler_of
             self.world.waiting_residents = frozenset(each.job.id for each in workload.residents if any(waiting(each)))
@@ -137,8 +146,7 @@ class Simulation:
         completed, horizon = self.settings.reference_rules, self.settings.horizon
         if not changing:
             return World(self.store, horizon, completed=completed, numbered=numbered)
-        residents = len(self.workload.residents)
-        return ChangingWorld(self.store, horizon, completed=completed, numbered=numbered, residents=residents)
+        return ChangingWorld(self.store, horizon, completed=completed, numbered=numbered)
 
     @cached_property
     def clock(self) -> "PoolClock":
@@ -150,6 +158,11 @@ class Simulation:
     def _scheduler_of(self, job: Job) -> SimulatedScheduler | None:
         """Return the scheduler of a job; None when no scheduler serves its kind."""
         return self._route(job) if job.kind in self.kinds else None
+
+    def _deliver_again(self, job: Job) -> None:
+        """Deliver a job that is pending again, or not before now."""
+        if (simulated := self._scheduler_of(job)) is not None:
+            simulated.tell(job)
 
     def run(self) -> Result:
         """Simulate from beginning to end."""
@@ -343,6 +356,8 @@ class Simulation:
         self._arrived = arrived + 1
         if spec.spec and PLAN in spec.spec and isinstance(self.world, ChangingWorld):
             self.world.arrived(spec.id)
+        elif spec.after and self.world.follows(spec.id):
+            pass  # it is delivered when the jobs that it waits for have ended
         else:
             self._route(spec).deliver(work_of(spec, arrived + 1, now))
 

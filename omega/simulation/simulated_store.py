@@ -82,6 +82,9 @@ class SimulatedStore(Protocol):
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
         """Abandon a job; with `keep` its running tasks continue."""
 
+    def release(self, at_ms: int) -> bool:
+        """Release more of the jobs that waited for ended ones; return whether there may be others."""
+
     def tick(self, at_ms: int) -> None:
         """Record the last placement id, once per minute; a real store does it by its own clock."""
 
@@ -108,6 +111,10 @@ class _CellStore:
         """Abandon a job; with `keep` its running tasks continue."""
         self.cell.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
+    def release(self, at_ms: int) -> bool:
+        """Release more of the jobs that waited for ended ones; return whether there may be others."""
+        return self.cell.housekeep(at_ms, EXECUTOR).more
+
 
 class TwinStore(_CellStore):
     """The in-memory twin. It writes no log and sends no messages."""
@@ -116,16 +123,16 @@ class TwinStore(_CellStore):
 
     def __init__(
         self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True,
-        counted: bool = True,
+        counted: bool = True, keeps: bool = False,
     ) -> None:  # fmt: skip
-        """Create an empty cell; finished jobs are deleted at once.
+        """Create an empty cell; finished jobs are deleted at once, unless it `keeps` them: later ones wait for some.
 
         `numbered`: whether sequence numbers are read; `counted`: whether use by user and pool is.
         """
         self.twin = SimulatedTwin(
             name,
             dimensions,
-            keep_jobs=0,
+            keep_jobs=1 << 40 if keeps else 0,
             keep_ms=0,
             log=False,
             mailboxes=False,

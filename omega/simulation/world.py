@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, repeat
 from typing import Any, NamedTuple, cast
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
-from omega.cellstate.model import Job, Run
+from omega.cellstate.model import Job, JobState, Run
 from omega.cellstate.packing import packed_need
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import ANY_JOB, Awaited
@@ -85,6 +86,12 @@ class World:
         """How long tasks run, where they do not run as their groups say."""
         self.recorder: Recorder | None = None
         """Records every task, if the run is recorded."""
+        self.residents = 0
+        """Number of jobs that are there before any arrives."""
+        self.deliver: Callable[[Job], None] = _to_nobody
+        """Gives a job, numbered by arrival, to its scheduler."""
+        self.followers: dict[int, tuple[str, list[str]]] = {}
+        """By the number of a job that others wait for: its id and theirs."""
         self._unplaced: dict[str, list[Iterator[int]]] = {}
         # By job, where somebody asks: the indices of the tasks of each group that are not placed, in order.
 
@@ -207,6 +214,8 @@ class World:
         self.digest.ended((now, -1, order, tasks))
         if self.on_end is not None:
             self.on_end(machines, [packed_need(need)] * len(machines), number)
+        if self.followers:
+            self.release(order)
         self.tell_freed(None)
 
     def end(self, runs: Sequence[Any]) -> int:
@@ -250,6 +259,8 @@ class World:
             each, counts = packed_need(need), placed.counts
             amounts = [each] * tasks if counts is None else [each * count for count in counts]
             self.on_end(placed.machines, amounts, number)
+        if self.followers:
+            self.release(order)
         self.tell_freed(None)
 
     def wake(self) -> None:
@@ -257,6 +268,38 @@ class World:
         for number in sorted(self.watching):
             if number in self.watching:
                 self.watching[number]()
+
+    # Jobs that wait for others to end
+
+    def follows(self, job_id: str) -> bool:
+        """Return whether a job waits for others to end. It is delivered once they ended: the store holds it."""
+        job = self.store.job(job_id)
+        if job is None or job.state is not JobState.HELD:
+            return False
+        for other in filter(None, (self.store.job(wait.job) for wait in job.after)):
+            self.followers.setdefault(self.numbered_as_arrived(other).order, (other.id, []))[1].append(job_id)
+        return True
+
+    def release(self, order: int | None = None) -> None:
+        """Deliver the jobs that waited for one (by its number; None: for any), if it has ended."""
+        for each in list(self.followers) if order is None else [order] if order in self.followers else ():
+            awaited = self.store.job(self.followers[each][0])
+            if awaited is None or not (awaited.unplaced or awaited.placed):
+                _, waiting = self.followers.pop(each)
+                self.engine.at(self.engine.now, self._release, waiting)
+
+    def _release(self, waiting: Sequence[str]) -> None:
+        for job_id in waiting:
+            job = self.store.job(job_id)
+            while job is not None and job.state is JobState.HELD and self.store.release(self.engine.now // 1000):
+                job = self.store.job(job_id)  # one call releases some of many
+            if job is not None and job.pending:
+                self.deliver(self.numbered_as_arrived(job))
+        self.release()  # a job that was stopped, because the one before it failed, may itself be awaited
+
+    def numbered_as_arrived(self, job: Job) -> Job:
+        """Return a job numbered by arrival: the cell's numbers include residents."""
+        return replace(job, order=job.order - self.residents)
 
     # Abandoned jobs
 
@@ -267,6 +310,8 @@ class World:
         self.store.abandon(job_id, self.engine.now // 1000, by, keep=keep)
         if job is not None and not keep:
             self._stop(job, number)
+        if self.followers:
+            self.release()
 
     def stop_runs(self, job: Job) -> list[Run]:
         """Stop a job's runs and return them. They stay as leaving until they are acknowledged."""
@@ -376,3 +421,7 @@ def _placement(run: Placed | TaskEnd) -> int:
 
 def _nothing_to_name() -> None:
     """Without pools no job waits for an epoch."""
+
+
+def _to_nobody(job: Job) -> None:
+    """No scheduler is there yet."""

@@ -41,6 +41,10 @@ class Blocked(ByShape):
         """Machines with room left after all jobs requeued for them have been tried."""
         self._waiting: set[Alike] = set()
         """Groups with jobs to which no room was due: others like them may fit."""
+        self._refused: set[Alike] = set()
+        self._refused_at = -1
+        """Those that were offered the room at hand, and the changes of the snapshot then: until something changes, what
+        is left of the room is not due to them either."""
         self._others: dict[Alike, frozenset[str]] = {}
         self._nearby: dict[Alike, frozenset[str]] = {}
         self.untried = 0
@@ -84,7 +88,12 @@ class Blocked(ByShape):
         offered = isinstance(work.requeued_by, RequeueRound)  # just now
         self.tried(work)
         work.admitted = None
-        self._waiting.add(self.add(work))
+        alike = self.add(work)
+        self._waiting.add(alike)
+        if offered and snapshot is not None:
+            if snapshot.changes != self._refused_at:
+                self._refused, self._refused_at = set(), snapshot.changes
+            self._refused.add(alike)
         if not (offered or self.offers_all):
             self.offers_all = snapshot is None or holds_one(snapshot, self.table.smallest())
 
@@ -129,6 +138,7 @@ class Blocked(ByShape):
 
     def _drop(self, alike: Alike) -> None:
         self._waiting.discard(alike)
+        self._refused.discard(alike)
         self.table.drop(alike)
         _count_off(self._names, self._others.pop(alike, ()))
         _count_off(self._near, self._nearby.pop(alike, ()))
@@ -163,6 +173,8 @@ class Blocked(ByShape):
         """Remove and return every job."""
         self.table, self.again, self._others, self._nearby = GroupTable(), [], {}, {}
         self._names, self._near = Counter(), Counter()
+        self._waiting.clear()
+        self._refused.clear()
         self.holding.clear()
         return super().clear()
 
@@ -224,12 +236,15 @@ class Blocked(ByShape):
             return []  # as after most ends of tasks in a full cell
         if most is not None and lines.unfit.any():
             lines.unfit &= ~(lines.least <= most).all(axis=1)
-        machines = distinct([fresh, *again]) if again else fresh
+        machines, waiting = distinct([fresh, *again]) if again else fresh, ~lines.unfit
+        if snapshot.changes != self._refused_at:
+            self._refused.clear()
         if self.offers_all:
             machines, self.offers_all = np.flatnonzero(snapshot.up), False
+        waiting[[lines.of[alike] for alike in self._refused]] = False
         self.left.follow(snapshot, lines.smallest())
         sharing = Sharing(self, snapshot, machines, promise)
-        if requeued := sharing.among(~lines.unfit):
+        if requeued := sharing.among(waiting):
             self.left.give(sharing.machines, sharing.room, lines.smallest())
         if sharing.left:
             self.left.add(sharing.machines, sharing.room, lines.smallest(), now)

@@ -160,10 +160,15 @@ class Queue:
     # Times of checks
 
     def next_due(self) -> float | None:
-        """Return when the next step is due (seconds): 0 for at once, None when only an event can cause one."""
+        """Return when the next step is due (seconds): 0 for at once, None when only an event can cause one.
+
+        Room that was offered to blocked jobs and is left goes to the others at once, also in a simulation.
+        """
         ready = self.ready.next_due() if self.ready.works else None
         if not (self.blocked.groups or self.limited.groups):
             return ready
+        if self.blocked.again:
+            return 0.0
         due = [ready]
         if self.limited.unknown or self._others_may_have_moved():
             due.append(self._look_at)
@@ -193,14 +198,6 @@ class Queue:
     def _waits(self, until: float, job_id: str) -> bool:
         work = self.blocked.get(job_id)
         return work is not None and until in (work.until, work.again)
-
-    @property
-    def left_over(self) -> bool:
-        """Return whether room offered to blocked jobs is left and can be offered to the others.
-
-        A live scheduler offers it at once, a simulated one with the next freed room: time passes in between.
-        """
-        return bool(self.blocked.again)
 
     def look_now(self) -> None:
         """Check at once: the scheduler was notified."""

@@ -16,7 +16,7 @@ HORIZON = 100 * SECOND
 
 def world_of(name: str, simulated_store: SimulatedStore) -> World:
     if name == "changing":
-        return ChangingWorld(simulated_store, HORIZON, completed=False, numbered=True, residents=0)
+        return ChangingWorld(simulated_store, HORIZON, completed=False, numbered=True)
     return World(simulated_store, HORIZON, completed=False, numbered=True)
 
 

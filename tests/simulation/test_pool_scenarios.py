@@ -23,8 +23,8 @@ TOLERANCE = 1e-4
 """Files have shares with four digits."""
 
 
-def play(scenario: Scenario, schedulers: int) -> dict[float, Seen]:
-    """The cell at the times of the expectations."""
+def prepared(scenario: Scenario, schedulers: int = 1, *, records: bool = False) -> Simulation:
+    """A simulation of the scenario with its changes."""
     machines = [
         MachineSpec(name, (round(of["cpu"] * MILLI), of.get("memory", 0)), of.get("attributes", {}))
         for name, of in scenario.fields["machines"].items()
@@ -32,8 +32,24 @@ def play(scenario: Scenario, schedulers: int) -> dict[float, Seen]:
     workload = Workload(machines, [], scenario.arrivals(), scenario.name, scenario.cell_pools())
     settings = Settings(days=scenario.fields.get("until", 1) / 86_400, batch_schedulers=schedulers)
     own = Scheduler("batch", FairPools(), Constrained(FirstFit()), FairSharePreemption(), jobs_per_call=8, t_job=0.003)
-    simulation = Simulation(workload, settings, own=own)
-    seen: dict[float, Seen] = {}
+    simulation = Simulation(workload, settings, own=own, records=records)
+    world, cell = simulation.world, simulation.store.cell
+
+    def change(at: float) -> None:
+        version = cell.pools().version
+        simulation.clock.pools = world.pools = cell.set_pools(scenario.cell_pools(at), version, 0, "ada")
+        for changed in scenario.changes:
+            for job, count in changed.get("resize", {}).items() if changed["at"] == at else ():
+                cell.resize(job, {0: count}, 0, "ada")
+
+    for changed in scenario.changes:
+        world.engine.at(round(changed["at"] * 1e6), change, changed["at"])
+    return simulation
+
+
+def play(scenario: Scenario, schedulers: int) -> dict[float, Seen]:
+    """The cell at the times of the expectations."""
+    simulation, seen = prepared(scenario, schedulers), dict[float, Seen]()
     world, cell, engine = simulation.world, simulation.store.cell, simulation.world.engine
 
     def look(at: float) -> None:
@@ -44,17 +60,8 @@ def play(scenario: Scenario, schedulers: int) -> dict[float, Seen]:
         volumes = {name: share.volume for name, share in epoch.pools.items()}
         seen[at] = Seen(running, sum(world.evicted.values()), shares, volumes)
 
-    def change(at: float) -> None:
-        version = cell.pools().version
-        simulation.clock.pools = world.pools = cell.set_pools(scenario.cell_pools(at), version, 0, "ada")
-        for changed in scenario.changes:
-            for job, count in changed.get("resize", {}).items() if changed["at"] == at else ():
-                cell.resize(job, {0: count}, 0, "ada")
-
     for expected in scenario.expect:
         engine.at(round(expected["at"] * 1e6), look, expected["at"])
-    for changed in scenario.changes:
-        engine.at(round(changed["at"] * 1e6), change, changed["at"])
     simulation.run()
     return seen
 

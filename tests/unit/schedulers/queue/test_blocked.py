@@ -64,6 +64,8 @@ def test_a_job_to_which_no_room_was_due_is_offered_it_again_and_one_that_did_not
     say(snapshot, 0, 1, 1)
     (found,) = blocked.requeue(snapshot)
     blocked.hold_back(found, snapshot)
+    assert blocked.requeue(snapshot) == [], "the same room is not due to it either, without end"
+    say(snapshot, 0, 2, 2)
     (found,) = blocked.requeue(snapshot)
     blocked.add(found)
     assert requeued(blocked, snapshot) == []

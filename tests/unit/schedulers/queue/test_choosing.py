@@ -187,7 +187,7 @@ def test_a_requeued_job_that_stays_here_holds_its_room_until_it_was_tried() -> N
     """Where other schedulers take over the job that was requeued, all blocked jobs are tried in its place."""
     queue = _requeued()
     queue.keep(lambda _: True)
-    assert (queue.left_over, queue.blocked.ids()) == (False, ["j1"])
+    assert (queue.blocked.again, queue.blocked.ids()) == ([], ["j1"])
     queue.keep(lambda job_id: job_id != "j0")
     assert [found.id for found in queue.choose(0.0, 9)] == ["j1"]
 
@@ -218,7 +218,7 @@ def test_a_requeued_job_that_a_limit_refuses_leaves_its_room_to_the_others() -> 
     queue = _requeued()
     (refused,) = queue.choose(0.0, 9)
     queue.limit(refused)
-    assert queue.left_over
+    assert queue.next_due() == 0.0, "at once, live and simulated"
     requeue(queue, snapshot((9, 9)))
     assert [found.id for found in queue.choose(0.0, 9)] == ["j1"]
 
