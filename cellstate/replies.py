@@ -244,11 +244,13 @@ class Budget(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochMark:
     """Number, server's time (ms) and version of publication of the epoch, 0 without one; versions of cell and pools,
-    whether pools are configured, and the server's time now (ms). `readable`: whether the epoch's numbers could be read.
+    whether pools are configured, and the server's time now (ms). `read`: the version of the cell that it was computed
+    from. `readable`: whether the epoch's numbers could be read.
     """
 
     number: int
     at_ms: int
+    read: int
     published: int
     version: int
     pools_version: int

@@ -89,7 +89,8 @@ def epoch_mark(ledger: Ledger) -> EpochMark:
     epoch = ledger.last_epoch
     at_ms, pools = epoch.at_ms if epoch else 0, ledger.pool_settings
     return EpochMark(
-        number=epoch.number if epoch else 0, at_ms=at_ms, published=epoch.published if epoch else 0,
+        number=epoch.number if epoch else 0, at_ms=at_ms, read=epoch.version if epoch else 0,
+        published=epoch.published if epoch else 0,
         version=ledger.version, pools_version=pools.version, configured=pools.configured, now_ms=at_ms,
     )  # fmt: skip
 

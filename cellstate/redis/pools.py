@@ -196,7 +196,7 @@ class RedisPools(RedisReads):
     @override
     def epoch_mark(self) -> EpochMark:
         with self.client.pipeline(transaction=False) as pipe:
-            pipe.hmget(self._prefix + "epoch", "number", "at", "published")
+            pipe.hmget(self._prefix + "epoch", "number", "at", "version", "published")
             pipe.hmget(self._prefix + "meta", "version", "pools")
             pipe.hget(self._prefix + "pools", "version")
             pipe.time()
@@ -204,11 +204,11 @@ class RedisPools(RedisReads):
         for error in (each for each in others if isinstance(each, redis.RedisError)):
             raise translate(error, self.url)
         numbers = _numbers(epoch)
-        number, at_ms, published = numbers or (0, 0, 0)
+        number, at_ms, read, published = numbers or (0, 0, 0, 0)
         (version, state), pools, (seconds, micros) = others
         now = int(seconds) * 1000 + int(micros) // 1000
         return EpochMark(
-            number=number, at_ms=at_ms, published=published, version=int(version or 0),
+            number=number, at_ms=at_ms, read=read, published=published, version=int(version or 0),
             pools_version=int(pools or 0), configured=int(state or 0) > 0, now_ms=now,
             readable=numbers is not None,
         )  # fmt: skip
@@ -281,8 +281,8 @@ class RedisPools(RedisReads):
         return {named[field]: use for field, use in uses}
 
 
-def _numbers(words: object) -> tuple[int, int, int] | None:
-    """Return number, time and version of an epoch, 0 for missing ones; None when they cannot be read."""
+def _numbers(words: object) -> tuple[int, int, int, int] | None:
+    """Return number, time and both versions of an epoch, 0 for missing ones; None when they cannot be read."""
     if isinstance(words, redis.RedisError):
         if "WRONGTYPE" in str(words):
             return None
@@ -290,11 +290,11 @@ def _numbers(words: object) -> tuple[int, int, int] | None:
     if not isinstance(words, list):
         return None
     if all(word is None for word in words):
-        return 0, 0, 0
+        return 0, 0, 0, 0
     if not all(word is not None and word.isdigit() for word in words):
         return None
-    number, at_ms, published = map(int, words)
-    return number, at_ms, published
+    number, at_ms, read, published = map(int, words)
+    return number, at_ms, read, published
 
 
 def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:

@@ -61,7 +61,8 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
 
     The first epoch reads all jobs, so only the first in rank computes it, until others have `waited` for it in vain
     (seconds).
-    Nothing is computed while nothing changed, unless the volume of some integral guarantee or decayed usage `grows`.
+    Nothing is computed while nothing changed since the epoch was read, except by its own publication, unless the volume
+    of some integral guarantee or decayed usage `grows`.
     Where the server's clock was put back, or another server took over whose clock is behind, the period of the last
     epoch does not count.
     """
@@ -69,7 +70,7 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
         return False
     if mark.number == 0 or not mark.readable:
         return waited >= rank * FIRST_SECONDS
-    if mark.version == mark.published and not grows:
+    if mark.version == mark.published == mark.read + 1 and not grows:
         return False
     age_ms = mark.now_ms - mark.at_ms
     return age_ms < 0 or age_ms >= period_ms * (1 + min(1.0, rank * STAGGER))

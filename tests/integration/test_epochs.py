@@ -49,61 +49,77 @@ def placed(cell: StoredCell, job_id: str) -> int:
     ("mark", "rank", "grows", "due"),
     [
         (
-            EpochMark(number=0, at_ms=0, published=0, version=5, pools_version=2, configured=True, now_ms=1),
+            EpochMark(number=0, at_ms=0, read=0, published=0, version=5, pools_version=2, configured=True, now_ms=1),
             0,
             False,
             True,
         ),
         (
-            EpochMark(number=0, at_ms=0, published=0, version=5, pools_version=0, configured=False, now_ms=1),
+            EpochMark(number=0, at_ms=0, read=0, published=0, version=5, pools_version=0, configured=False, now_ms=1),
             0,
             False,
             False,
         ),
         (
-            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=1_999),
+            EpochMark(
+                number=3, at_ms=1_000, read=8, published=9, version=10, pools_version=2, configured=True, now_ms=1_999
+            ),
             0,
             False,
             False,
         ),
         (
-            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=2_000),
+            EpochMark(
+                number=3, at_ms=1_000, read=8, published=9, version=10, pools_version=2, configured=True, now_ms=2_000
+            ),
             0,
             False,
             True,
         ),
         (
-            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=2_249),
+            EpochMark(
+                number=3, at_ms=1_000, read=8, published=9, version=10, pools_version=2, configured=True, now_ms=2_249
+            ),
             1,
             False,
             False,
         ),
         (
-            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=2_250),
+            EpochMark(
+                number=3, at_ms=1_000, read=8, published=9, version=10, pools_version=2, configured=True, now_ms=2_250
+            ),
             1,
             False,
             True,
         ),
         (
-            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=3_000),
+            EpochMark(
+                number=3, at_ms=1_000, read=8, published=9, version=10, pools_version=2, configured=True, now_ms=3_000
+            ),
             50,
             False,
             True,
         ),
         (
-            EpochMark(number=3, at_ms=9_000, published=9, version=10, pools_version=2, configured=True, now_ms=8_999),
+            EpochMark(
+                number=3, at_ms=9_000, read=8, published=9, version=10, pools_version=2, configured=True, now_ms=8_999
+            ),
             3,
             False,
             True,
         ),
         (
-            EpochMark(number=3, at_ms=1_000, published=9, version=9, pools_version=2, configured=True, now_ms=60_000),
+            EpochMark(
+                number=3, at_ms=1_000, read=8, published=9, version=9, pools_version=2, configured=True, now_ms=60_000
+            ),
             0,
             False,
             False,
         ),
         (
-            EpochMark(number=3, at_ms=1_000, published=9, version=9, pools_version=2, configured=True, now_ms=60_000),
+            EpochMark(
+                number=3, at_ms=1_000, read=8, published=9, version=9, pools_version=2, configured=True, now_ms=60_000
+            ),
             0,
             True,
             True,
@@ -117,7 +133,7 @@ def test_an_epoch_is_due_after_a_period_by_rank_and_only_when_something_changed(
 
 
 def test_the_first_epoch_is_computed_by_one_scheduler_and_another_one_waits_for_it() -> None:
-    mark = EpochMark(number=0, at_ms=0, published=0, version=9, pools_version=2, configured=True, now_ms=60_000)
+    mark = EpochMark(number=0, at_ms=0, read=0, published=0, version=9, pools_version=2, configured=True, now_ms=60_000)
     assert is_due(mark, 0, grows=False)
     assert [is_due(mark, 1, grows=True, waited=seconds) for seconds in (0.0, 9.9, 10.0)] == [False, False, True]
 

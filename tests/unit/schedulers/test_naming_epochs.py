@@ -42,7 +42,8 @@ class Naming:
 
     def _mark(self, _: object) -> EpochMark:
         now_ms, at_ms = round(1000 * self.now), round(1000 * self.epoch)
-        return EpochMark(number=1, at_ms=at_ms, published=1, version=2, pools_version=1, configured=True, now_ms=now_ms)
+        return EpochMark(
+            read=0,number=1, at_ms=at_ms, published=1, version=2, pools_version=1, configured=True, now_ms=now_ms)
 
     async def _sleep(self, seconds: float) -> None:
         self.now += seconds
