@@ -56,7 +56,7 @@ def test_without_agreement_no_effect_is_told(answers: Answers) -> None:
 def test_of_another_number_of_schedulers_nothing_is_told_unless_conflicts_agree(answers: Answers) -> None:
     slow, _ = answers.runs
     more = replace(slow, change=Change(words={"batch": "+1"}))
-    apart = answers.base.metrics | {"conflict_fraction": answers.base.metrics["conflict_fraction"] + 1.0}
+    apart = dict(answers.base.metrics) | {"conflict_fraction": answers.base.metrics["conflict_fraction"] + 1.0}
     other = replace(answers, base=replace(answers.base, metrics=apart))
     assert answers.effect(more, "wait_mean") is not None
     assert other.effect(more, "wait_mean") is None
