@@ -24,6 +24,8 @@ from omega.workload.workload import Workload
 
 DAY = 86_400
 CANNOT_TELL = "cannot tell"
+NUMBERS = {"batch", "service", "mapreduce"}
+"""Changes of the number of schedulers."""
 Told = Callable[[str], object]
 
 
@@ -56,8 +58,11 @@ class Answers:
         return abs(self.base.metrics[metric] - real) <= tolerance(metric).of(real)
 
     def effect(self, run: Run, metric: str) -> float | None:
-        """Return the effect of a change on a metric; None when it cannot be told."""
-        if not self.agrees(metric):
+        """Return the effect of a change on a metric; None when it cannot be told.
+
+        Another number of schedulers acts by way of conflicts: nothing of it is told unless those agree too.
+        """
+        if not self.agrees(metric) or (NUMBERS & run.change.words.keys() and not self.agrees("conflict_fraction")):
             return None
         before = self.base.metrics[metric]
         effect = run.metrics[metric] - before

@@ -53,6 +53,16 @@ def test_without_agreement_no_effect_is_told(answers: Answers) -> None:
     assert doubtful.effect(doubtful.runs[0], "wait_p90") is not None, "each metric has a check of its own"
 
 
+def test_of_another_number_of_schedulers_nothing_is_told_unless_conflicts_agree(answers: Answers) -> None:
+    slow, _ = answers.runs
+    more = replace(slow, change=Change(words={"batch": "+1"}))
+    apart = dict(answers.base.metrics) | {"conflict_fraction": answers.base.metrics["conflict_fraction"] + 1.0}
+    other = replace(answers, base=replace(answers.base, metrics=apart))
+    assert answers.effect(more, "wait_mean") is not None
+    assert other.effect(more, "wait_mean") is None
+    assert other.effect(slow, "wait_mean") is not None, "not of this number"
+
+
 def test_the_tolerance_is_the_larger_bound() -> None:
     assert Tolerance(0.5, 0.1).of(2.0) == 0.5
     assert Tolerance(0.5, 0.1).of(-20.0) == 2.0
