@@ -30,7 +30,8 @@ class Naming:
         self.snapshot.pools = Pools((Pool("a"),), version=1)
         self.reader = EpochReader("none://", "c", MEMBERS[rank])
         self.prepared = prepared
-        monkeypatch.setattr(epochs, "time", SimpleNamespace(time=self._time, monotonic=self._time))
+        monkeypatch.setattr(epochs, "time", SimpleNamespace(monotonic=self._time))
+        monkeypatch.setattr(epochs, "since_1970", self._time)
         monkeypatch.setattr(anyio, "sleep", self._sleep)
         monkeypatch.setattr(anyio.to_thread, "run_sync", self._at_once)
         monkeypatch.setattr(anyio.to_process, "run_sync", self._publish)
@@ -43,7 +44,8 @@ class Naming:
     def _mark(self, _: object) -> EpochMark:
         now_ms, at_ms = round(1000 * self.now), round(1000 * self.epoch)
         return EpochMark(
-            read=0,number=1, at_ms=at_ms, published=1, version=2, pools_version=1, configured=True, now_ms=now_ms)
+            read=0, number=1, at_ms=at_ms, published=1, version=2, pools_version=1, configured=True, now_ms=now_ms
+        )
 
     async def _sleep(self, seconds: float) -> None:
         self.now += seconds
