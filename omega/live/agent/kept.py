@@ -16,11 +16,10 @@ from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import JobState
 from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
-from omega.live.agent.guard import mark, task_group
+from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import NOTICE, now
+from omega.live.agent.lease_file import NOTICE, STOP, now
 from omega.live.agent.places import PlacementKey
-from omega.live.agent.process_tree import kill_all, marked
 from omega.live.agent.task_start import clean_up
 
 if TYPE_CHECKING:
@@ -80,7 +79,8 @@ class Kept:
         """Ask the supervisor to end its task; idempotent."""
         if self.lives:
             with suppress(OSError, ValueError):
-                os.kill(int((self.place / "supervisor").read_text()), signal.SIGTERM)
+                (self.place / STOP).touch()
+                os.kill(int((self.place / "supervisor").read_text()), signal.SIGUSR2)
 
     def result(self) -> dict[str, Any]:
         """Return the result after the supervisor's end; kills the processes of a killed supervisor."""
@@ -92,9 +92,9 @@ class Kept:
         return result
 
     def _sweep(self) -> None:
-        """Kill processes of a killed supervisor that no guard killed, by group, session and marks; clean up once."""
-        kill_all(lambda table: task_group(self.place, table) | (marked(mark(self.place)) & table.keys()))
+        """Kill processes of a killed supervisor that no guard killed, and clean up: once."""
         if not self.swept:
+            kill_tasks([self.place])
             self.swept = True
             with suppress(OSError, ValueError, subprocess.SubprocessError):
                 process = clean_up(json.loads((self.place / "order.json").read_text()))

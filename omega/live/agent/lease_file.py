@@ -11,8 +11,9 @@ from typing import NamedTuple
 ROOM = 512
 """Bytes reserved for a file that must be rewritable when the disk is full."""
 
-KILLED, NOTICE = "killed", "notice"
-"""A guard makes this file in a task's directory before it kills the task because its lease ended."""
+KILLED, NOTICE, STOP = "killed", "notice", "stop"
+"""Files in a task's directory: made by a guard before it kills the task because its lease ended, by the agent for the
+time of a task that it asks to end, and to ask (supervisor.py)."""
 
 
 def now() -> float:

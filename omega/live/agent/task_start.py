@@ -18,6 +18,7 @@ from typing import Any
 
 from omega.live.agent.lease_file import now
 from omega.live.agent.process_control import signal_at_parents_death
+from omega.live.agent.process_tree import set_label
 
 DECIDED = 65
 """Exit code of an Omega command as task whose next attempt would fail as well (EX_DATAERR): it is not restarted."""
@@ -71,6 +72,7 @@ def start(
     parent = os.getpid()
 
     def confine() -> None:
+        set_label(order["label"])
         _limit(order)
         drop_protection()
         become(order["user"])

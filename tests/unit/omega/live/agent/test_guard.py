@@ -146,7 +146,7 @@ def test_the_tree_of_a_halted_supervisor_is_killed_when_the_lease_ends(yard: Yar
 
 @pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
 def test_what_a_killed_supervisor_leaves_behind_is_killed_at_once(yard: Yard, escape: str) -> None:
-    (place, pids), (other, others) = yard.escaping("t1", escape), yard.escaping("t2", "sleep 60")
+    (place, pids), (other, others) = yard.escaping("t1", escape), yard.escaping("t2", "sleep 60", alone=True)
     os.kill(supervisor(place), signal.SIGKILL)
     until(lambda: not alive(pids))
     assert alive(others) == others
@@ -225,7 +225,7 @@ def test_a_guard_that_was_lost_is_replaced_and_the_next_one_watches_its_tasks(
 
 @pytest.mark.chaos
 def test_a_supervisor_starts_a_guard_when_agent_and_guard_are_gone(yard: Yard) -> None:
-    (place, pids), (other, _) = yard.escaping("t1", ESCAPES["own session"]), yard.escaping("t2", "sleep 60")
+    (place, pids), (other, _) = yard.escaping("t1", ESCAPES["own session"]), yard.escaping("t2", "sleep 60", alone=True)
     yard.line.end()
     assert not guarded(yard.top)
     time.sleep(0.3)
