@@ -46,6 +46,8 @@ MOST_STARTS, MOST_ASKED = 32, 1_000
 """Maximum of tasks started, and of runs queried, per iteration."""
 OWN_KINDS = ("mapreduce",)
 """Job types with tasks that run a command of Omega itself."""
+CHECK_SECONDS = 0.004
+"""Time between two looks at the locks of all tasks, for each of them: a look takes some 30 µs."""
 LATE_SECONDS = 1.0
 """Ends reported later than this carry the time of the end."""
 
@@ -85,6 +87,7 @@ class Agent:
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
     _looked_after: float = 0.0
+    _checked: float = 0.0
     _ended: EndedTasks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,7 +188,20 @@ class Agent:
     @property
     def ended(self) -> bool:
         """Return whether there are ends to report."""
-        return any(not kept.lives for kept in self.kept.values())
+        return bool(self._over())
+
+    def _over(self) -> list[Kept]:
+        """Return the tasks that ended: those of which the guard said so, and now and then any by their locks."""
+        self.guard.hear()
+        whole = now() - self._checked >= CHECK_SECONDS * len(self.kept)
+        if whole:
+            self._checked = now()
+        ended, guard = self.guard.ended, self.guard.pid
+        return [
+            kept
+            for kept in self.kept.values()
+            if (whole or kept.guard != guard or str(kept.place) in ended) and not kept.lives
+        ]
 
     @property
     def has_output(self) -> bool:
@@ -307,7 +323,7 @@ class Agent:
 
     def _report(self) -> None:
         """Report ended tasks right after the store listed the runs; a task is kept until the store has its end."""
-        over = [kept for kept in self.kept.values() if not kept.lives]
+        over = self._over()
         if not over or self._index is None:
             return
         endings = defaultdict[int, list[TaskEnd]](list)
@@ -328,6 +344,7 @@ class Agent:
         for kept in over:
             self._ended.add(kept.key)
             self.cgroups.remove(str(kept.key))
+            self.guard.ended.discard(str(kept.place))
             del self.kept[kept.key]
         self._ended.bound(self.cell)
 

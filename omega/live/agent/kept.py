@@ -47,6 +47,8 @@ class Kept:
     unlisted: bool = False
     swept: bool = False
     """Whether the processes of a killed supervisor were killed."""
+    order_of: dict[str, Any] | None = None
+    """Its order without the environment, as far as known."""
     warned: bool = False
     """Whether the time between its warning and its end was decided (`give_notice`)."""
 
@@ -68,7 +70,18 @@ class Kept:
         handle = os.open(place / "order.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w") as file:  # noqa: PTH123 - a descriptor with its mode
             json.dump(order, file)
-        return cls(key, place, line.start(place, store))
+        return cls(key, place, line.start(place, store), order_of=_brief(order))
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """Its order without the environment. Raises OSError, ValueError for one found again that cannot be read."""
+        if self.order_of is None:
+            self.order_of = _brief(self._read_order())
+        return self.order_of
+
+    def _read_order(self) -> dict[str, Any]:
+        order: dict[str, Any] = json.loads((self.place / "order.json").read_bytes())
+        return order
 
     @property
     def lives(self) -> bool:
@@ -97,7 +110,7 @@ class Kept:
             kill_tasks([self.place])
             self.swept = True
             with suppress(OSError, ValueError, subprocess.SubprocessError):
-                process = clean_up(json.loads((self.place / "order.json").read_text()))
+                process = clean_up(self._read_order())
                 if process is not None:
                     process.wait(SWEEP_SECONDS)
 
@@ -125,6 +138,10 @@ class Kept:
             tries = result["attempts"]
             return kind, reason if tries == 1 else f"{reason} after {tries} attempts"
         return EndKind.LOST, "agent"
+
+
+def _brief(order: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in order.items() if name != "environment"}
 
 
 def _short(reason: str) -> str:

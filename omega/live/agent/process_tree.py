@@ -4,7 +4,6 @@ A process id may be reused at any time, so a process is identified by its id and
 Standard library only.
 """
 
-import hashlib
 import os
 import resource
 import signal
@@ -129,7 +128,7 @@ def label(place: Path | str) -> int:
     The limit has had no effect since Linux 2.4.30 (getrlimit(2)). It passes to children and through other programs,
     sessions, users and empty environments; any process may read that of one of its own user.
     """
-    return 1 << 62 | int.from_bytes(hashlib.blake2b(str(place).encode(), digest_size=7).digest(), "big")
+    return 1 << 61 | int.from_bytes(str(place).encode(), "big") % ((1 << 61) - 1)  # a prime
 
 
 def set_label(value: int) -> None:

@@ -15,6 +15,7 @@ generator that waits by yielding the time at which it goes on at the latest. Sta
     result       the task's result, written once; blank before, with the room it needs
 """
 
+import gc
 import json
 import os
 import resource
@@ -72,6 +73,7 @@ class Task:
         self.order: dict[str, Any] = json.loads((directory / "order.json").read_bytes())
         self.order["umask"] = host.umask
         self.order["label"] = self.label = label(directory)
+        self.order["protected"] = host.protected
         self.outputs = {name: Output(directory, name, self.order["log_bytes"]) for name in ("stdout", "stderr")}
         self.files = OutputFiles(self.order)
         self.limit = now() + self.order["time_limit_ms"] / 1000 if self.order["time_limit_ms"] else NEVER
@@ -111,7 +113,9 @@ class Task:
         # As `omega.cellstate.consumption` names it.
         cpu_ms, peak = round(self.used["cpu"] * 1000), int(self.used["peak"]) * unit
         measured = {"tasks": 1, "cpu_ms": cpu_ms, "run_ms": round((now() - began) * 1000), "peak_bytes": peak}
-        write(self.directory / "result", json.dumps(result | {"measured": measured}), ROOM)
+        said = json.dumps(result | {"measured": measured}).encode().ljust(ROOM)
+        with (self.directory / "result").open("r+b", buffering=0) as file:  # in place: a full disk has room for it
+            file.write(said)
 
     def count(self, used: "resource.struct_rusage") -> None:
         """Add what an ended process used."""
@@ -121,7 +125,7 @@ class Task:
     def close(self) -> None:
         """Release what the task holds; its lock last, by which others see that it ended."""
         for output in self.outputs.values():
-            output.file.close()
+            output.close()
         self.files.close()
         if self.lock >= 0:
             os.close(self.lock)
@@ -160,11 +164,19 @@ class Task:
         except OSError as error:  # the directory is not on this machine, perhaps on another
             self.elsewhere, self.order["restart"]["attempts"] = True, 0
             return "failed", f"output {error.filename}: {(error.strerror or str(error)).lower()}"
-        try:
-            task = self._start(attempt)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            self.order["restart"]["attempts"] = 0  # a command that cannot be started fails again
-            return "failed", task_start.why_not(self.order, error)
+        task = None
+        while task is None:
+            lease_end = self.host.lease.end
+            try:
+                task = self._start(attempt)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                if isinstance(error, subprocess.SubprocessError) and lease_end <= now():  # this process stood still
+                    if self.host.read_lease().end > now():
+                        continue
+                    self.end("lease", 0.0)
+                    return self._ended("")
+                self.order["restart"]["attempts"] = 0  # a command that cannot be started fails again
+                return "failed", task_start.why_not(self.order, error)
         self.group, self.oom_kills = task.pid, before
         self.health.begin()
         write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
@@ -357,6 +369,10 @@ class Supervisor:
     def __init__(self, line: socket.socket | None = None, replace_guard: Callable[[], int] = lambda: 0) -> None:
         self.line, self.replace_guard = line, replace_guard
         self.umask = os.umask(0o077)  # other users may pass through the directory but not read it
+        self.protected = task_start.is_protected()
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # for all tasks
+        gc.freeze()  # what no collection writes to, a fork shares
         self.tasks: dict[int, Task] = {}
         """By label."""
         self.waited: dict[int, tuple[subprocess.Popen[bytes], Task]] = {}
@@ -449,7 +465,7 @@ class Supervisor:
 
     def add(self, directory: Path, lock: int = -1, store: str = "") -> None:
         """Take up a task. Raises OSError, ValueError."""
-        write(directory / "supervisor", str(os.getpid()))
+        (directory / "supervisor").write_text(str(os.getpid()))
         (directory / "result").write_bytes(b" " * ROOM)
         task = Task(directory, self, lock, store)
         self.tasks[task.label] = task
