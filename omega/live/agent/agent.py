@@ -196,6 +196,7 @@ class Agent:
         whole = now() - self._checked >= CHECK_SECONDS * len(self.kept)
         if whole:
             self._checked = now()
+            self.guard.ended &= {str(kept.place) for kept in self.kept.values()}
         ended, guard = self.guard.ended, self.guard.pid
         return [
             kept

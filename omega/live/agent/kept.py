@@ -49,6 +49,8 @@ class Kept:
     """Whether the processes of a killed supervisor were killed."""
     order_of: dict[str, Any] | None = None
     """Its order without the environment, as far as known."""
+    found: dict[str, Any] | None = None
+    """Its result, as read."""
     warned: bool = False
     """Whether the time between its warning and its end was decided (`give_notice`)."""
 
@@ -69,7 +71,7 @@ class Kept:
             os.chown(place / "work", order["user"]["uid"], order["user"]["gid"])
         handle = os.open(place / "order.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w") as file:  # noqa: PTH123 - a descriptor with its mode
-            json.dump(order, file)
+            file.write(json.dumps(order))  # json.dump encodes in Python: 0.7 ms
         return cls(key, place, line.start(place, store), order_of=_brief(order))
 
     @property
@@ -96,13 +98,14 @@ class Kept:
                 os.kill(int((self.place / "supervisor").read_text()), signal.SIGUSR2)
 
     def result(self) -> dict[str, Any]:
-        """Return the result after the supervisor's end; kills the processes of a killed supervisor."""
-        try:
-            result: dict[str, Any] = json.loads((self.place / "result").read_text())
-        except (OSError, ValueError):
-            self._sweep()
-            return GONE
-        return result
+        """Return the result after the task's end; kills the processes of a killed supervisor."""
+        if self.found is None:
+            try:
+                self.found = json.loads((self.place / "result").read_bytes())
+            except (OSError, ValueError):
+                self._sweep()
+                return GONE
+        return self.found
 
     def _sweep(self) -> None:
         """Kill processes of a killed supervisor that no guard killed, and clean up: once."""

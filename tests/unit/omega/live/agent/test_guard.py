@@ -320,7 +320,7 @@ def test_a_cgroup_is_killed_as_a_whole_even_where_nothing_else_knows_of_a_proces
 def test_tasks_of_another_user(yard: Yard) -> None:
     script = "id -un; umask; cat /proc/$PPID/environ; cd / && cat /proc/self/status; exec sleep 60"
     place = yard.start("t1", script, user=account("nobody"), directory="/")
-    until(lambda: b"NoNewPrivs" in (place / "stdout.0").read_bytes())
+    until(lambda: (place / "stdout.0").exists() and b"NoNewPrivs" in (place / "stdout.0").read_bytes())
     user, umask, *status = (place / "stdout.0").read_text().splitlines()
     assert (user, umask) == ("nobody", f"{_umask():04o}")
     assert {line.split()[1] for line in status if line.startswith(("Uid", "Gid"))} == {"65534"}
