@@ -112,7 +112,7 @@ def latency(s: Any, work: float, busy: float) -> float:
 def tasks(s: Any, work: float, busy: float) -> float:
     """The processes, each task, and the time of the sleeping ones."""
     each = 2 * s.small / 150 + s.whole / 80 + (s.foreign + s.sleeping) / 100
-    return float(busy * s.calm_seconds + s.sleep_seconds + 10 + each * work)
+    return float(busy * s.calm_seconds + 2 * s.sleep_seconds + 25 + each * work)
 
 
 def durability(s: Any, work: float, _: float) -> float:

@@ -153,8 +153,27 @@ class Bench:
         spent = time.monotonic() - at
         share = {kind: round(100 * (each - used[kind]) / spent, 2) for kind, each in self._cpu().items()}
         mib = (free - _available()) >> 20
+        restarted = self._restarted(seconds)
         self.client.stop(job)
-        return {"tasks": tasks, "started_seconds": round(started, 1), "mib": mib, "core_percent": share}
+        return {
+            "tasks": tasks,
+            "started_seconds": round(started, 1),
+            "mib": mib,
+            "core_percent": share,
+            "guard_percent_after_restart": restarted,
+        }
+
+    def _restarted(self, seconds: float) -> float:
+        """Kill the agent and start it again; return the part of a core in percent that its guard takes then."""
+        member = f"agent/{AGENT}"
+        self.group.members[member].kill()
+        self.group.members[member].wait()
+        self.group.start(member)
+        self.group.wait_ready(self.cell)
+        time.sleep(SETTLE_SECONDS)
+        used, at = self._cpu()["guard"], time.monotonic()
+        time.sleep(seconds)
+        return round(100 * (self._cpu()["guard"] - used) / (time.monotonic() - at), 2)
 
     @property
     def _places(self) -> AgentPlaces:

@@ -31,7 +31,7 @@ def command(document: dict[str, Any]) -> str:
         shares = " · ".join(f"{kind} {share:g} %" for kind, share in asleep["core_percent"].items())
         render.line(
             f"{asleep['tasks']:,} sleeping  {asleep['mib']:,} MiB · started in {asleep['started_seconds']:g} s"
-            f" · of a core: {shares}"
+            f" · of a core: {shares} · guard {asleep['guard_percent_after_restart']:g} % when the agent was restarted"
         )
     if document["hyperqueue_per_second"]:
         render.line(f"HyperQueue  {document['hyperqueue_per_second']:g} per second, one core each")

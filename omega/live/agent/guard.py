@@ -55,6 +55,8 @@ LOOK_SECONDS = 5.0
 SOON_SECONDS = 0.05
 MOST_TASKS = 32
 """Tasks of a supervisor: as many are lost with it, and share its memory of some 8 MB."""
+SENDS = 3
+"""Supervisors that a task is sent to, of which the first may just have been killed."""
 LOCK = "guard.lock"
 """Held as a shared lock by all running guards of a machine."""
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
@@ -289,25 +291,29 @@ class Guard:
                 helper.line.shutdown(socket.SHUT_WR)
 
     def _start(self, place: Path, store: str) -> dict[str, Any]:
+        why = ""
         try:
             order = _order(place)
-            # Forked before the lock is open: it would hold that for as long as it lives.
-            helper = self._helper(str(order["incarnation"]), alone=bool(order.get("alone")))
-            lock = take_lock(place / "lock")
-        except (OSError, ValueError) as error:
-            return {"refused": str(place), "why": str(error)}
-        if lock is None:
-            return {"refused": str(place), "why": "its lock is held"}
-        try:
             (place / KILLED).unlink(missing_ok=True)
-            line = json.dumps({"start": str(place), "store": store}).encode() + b"\n"
-            socket.send_fds(helper.line, [line], [lock], socket.MSG_DONTWAIT)
-        except OSError as error:
-            return {"refused": str(place), "why": str(error)}
-        finally:
-            os.close(lock)
-        helper.tasks[place] = order
-        return {"started": str(place)}
+            for _ in range(SENDS):
+                # Forked before the lock is open: it would hold that for as long as it lives.
+                helper = self._helper(str(order["incarnation"]), alone=bool(order.get("alone")))
+                lock = take_lock(place / "lock")
+                if lock is None:
+                    return {"refused": str(place), "why": "its lock is held"}
+                try:
+                    line = json.dumps({"start": str(place), "store": store}).encode() + b"\n"
+                    socket.send_fds(helper.line, [line], [lock], socket.MSG_DONTWAIT)
+                except OSError as error:  # it was killed a moment ago
+                    why, helper.alone = str(error), True
+                else:
+                    helper.tasks[place] = order
+                    return {"started": str(place)}
+                finally:
+                    os.close(lock)
+        except (OSError, ValueError) as error:
+            why = str(error)
+        return {"refused": str(place), "why": why}
 
     def _helper(self, incarnation: str, *, alone: bool) -> Helper:
         """Return a supervisor for a task, which is to be its only one if `alone`. Raises OSError."""

@@ -18,7 +18,7 @@ from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import NOTICE, STOP, now
+from omega.live.agent.lease_file import NOTICE, ask_to_end, now
 from omega.live.agent.places import PlacementKey
 from omega.live.agent.task_start import clean_up
 
@@ -94,7 +94,7 @@ class Kept:
         """Ask the supervisor to end its task; idempotent."""
         if self.lives:
             with suppress(OSError, ValueError):
-                (self.place / STOP).touch()
+                ask_to_end(self.place)
                 os.kill(int((self.place / "supervisor").read_text()), signal.SIGUSR2)
 
     def result(self) -> dict[str, Any]:

@@ -4,10 +4,9 @@ The guard forks it (guard.py) and sends it tasks, all of one incarnation of the 
 so a task outlives the agent that requested it, and a restarted agent finds it. It has one thread; each task is a
 generator that waits by yielding the time at which it goes on at the latest. Standard library only.
 
-    order.json   command and settings (orders.py)
+    order.json   command and settings (orders.py); read-only when the agent wants the task to end, and SIGUSR2 tells
     lock         held while the supervisor lives and the task has not ended; the kernel releases it, also after kill -9
     supervisor   the supervisor's process id
-    stop         made by the agent that wants the task to end; SIGUSR2 tells the supervisor to look for it
     killed       made by the guard before it kills the task at the end of the lease
     notice       seconds from the agent's request to end on, where they are not the order's grace (kept.py)
     running      the task's process group, when its leader started, the number of the attempt
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from omega.live.agent import task_start
-from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, STOP, Lease, now, read_lease, write
+from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, is_asked_to_end, now, read_lease, write
 from omega.live.agent.output_files import OutputFiles
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
 from omega.live.agent.process_tree import (
@@ -78,7 +77,7 @@ class Task:
         self.files = OutputFiles(self.order)
         self.limit = now() + self.order["time_limit_ms"] / 1000 if self.order["time_limit_ms"] else NEVER
         self.group = self.oom_kills = 0
-        self.asked = (directory / STOP).exists()
+        self.asked = is_asked_to_end(directory)
         self.elsewhere = False
         """Whether the agent asked to end; whether the task cannot start here, and may elsewhere."""
         self.ending = ""
@@ -443,7 +442,7 @@ class Supervisor:
         if self.stops:
             self.stops = False
             for task in self.tasks.values():
-                if not task.ending and (self.stops_all or (task.directory / STOP).exists()):
+                if not task.ending and (self.stops_all or is_asked_to_end(task.directory)):
                     task.asked = True
                     self.woken.add(task)
         if self.guard_at <= now():  # another process may hold the guard's lock for a moment

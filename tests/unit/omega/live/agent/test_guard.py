@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,7 +16,8 @@ from omega.file_lock import held, take_lock
 from omega.live.agent import lease_file
 from omega.live.agent.guard import LOCK, task_group
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.process_tree import ProcessInfo, processes
+from omega.live.agent.lease_file import ask_to_end
+from omega.live.agent.process_tree import ProcessInfo, label, labelled, processes
 from omega.live.agent.task_start import account
 
 TIMEOUT_SECONDS = 30.0
@@ -151,6 +153,36 @@ def test_what_a_killed_supervisor_leaves_behind_is_killed_at_once(yard: Yard, es
     until(lambda: not alive(pids))
     assert alive(others) == others
     assert held(other / "lock")
+
+
+def test_a_task_that_a_killed_supervisor_was_to_take_is_started_by_another(yard: Yard) -> None:
+    first = yard.start("t1", "sleep 60")
+    os.kill(yard.line.pid, signal.SIGSTOP)  # it has not seen the death when it is asked
+    os.kill(supervisor(first), signal.SIGKILL)
+    until(lambda: not held(first / "lock"))
+    threading.Timer(0.3, lambda: os.kill(yard.line.pid, signal.SIGCONT)).start()
+    second = yard.start("t2", "exec sleep 60")
+    assert supervisor(second) != supervisor(first)
+    assert held(second / "lock")
+
+
+def test_tasks_share_a_supervisor_and_end_apart(yard: Yard) -> None:
+    """A task ends with all that it left behind; its neighbour, also what that started in the same ways, stays."""
+    escape = ESCAPES["double fork, own session, no environment"]
+    place, _ = yard.escaping("t1", "sleep 60")
+    mine = int((place / "running").read_text().split()[0])
+    other = yard.start("t2", f"{escape} & sleep 0.5; echo on")
+    assert supervisor(place) == supervisor(other)
+    neighbour = tree(place)
+    until(lambda: not held(other / "lock"))
+    assert result(other) == "finished"
+    labels = {labelled(pid) for pid in tree(place)}
+    assert (labels, mine in tree(place)) == ({label(place)}, True), "of the neighbour nothing was left, and all of this"
+    assert set(tree(place)) <= set(neighbour)
+    ask_to_end(place)
+    os.kill(supervisor(place), signal.SIGUSR2)
+    until(lambda: not held(place / "lock"))
+    assert result(place) == "stopped"
 
 
 def test_the_end_of_a_task_wakes_the_agent_at_once(yard: Yard) -> None:
