@@ -28,7 +28,7 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.health_reports import HealthReports
-from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
+from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice, sweep
 from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, group_spec, order
 from omega.live.agent.output import KEEP_BYTES, EndedTasks, Tails, said_bytes
@@ -331,6 +331,7 @@ class Agent:
         at = self._read_submitted({kept.key.job for kept in over})
         # Nothing of a job that the store lost is said of the job that has its id now.
         own = [kept for kept in over if at[kept.key.job] in (0, kept.key.submitted_ms)]
+        sweep(own)
         for kept in own:
             how, reason = kept.ending()
             # A task that ended did so before its deadline, so its end counts although its placement was given up (27).

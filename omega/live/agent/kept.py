@@ -78,12 +78,8 @@ class Kept:
     def order(self) -> dict[str, Any]:
         """Its order without the environment. Raises OSError, ValueError for one found again that cannot be read."""
         if self.order_of is None:
-            self.order_of = _brief(self._read_order())
+            self.order_of = _brief(json.loads((self.place / "order.json").read_bytes()))
         return self.order_of
-
-    def _read_order(self) -> dict[str, Any]:
-        order: dict[str, Any] = json.loads((self.place / "order.json").read_bytes())
-        return order
 
     @property
     def lives(self) -> bool:
@@ -99,23 +95,17 @@ class Kept:
 
     def result(self) -> dict[str, Any]:
         """Return the result after the task's end; kills the processes of a killed supervisor."""
-        if self.found is None:
-            try:
-                self.found = json.loads((self.place / "result").read_bytes())
-            except (OSError, ValueError):
-                self._sweep()
-                return GONE
-        return self.found
+        if not self.has_result:
+            sweep([self])
+        return self.found or GONE
 
-    def _sweep(self) -> None:
-        """Kill processes of a killed supervisor that no guard killed, and clean up: once."""
-        if not self.swept:
-            kill_tasks([self.place])
-            self.swept = True
-            with suppress(OSError, ValueError, subprocess.SubprocessError):
-                process = clean_up(self._read_order())
-                if process is not None:
-                    process.wait(SWEEP_SECONDS)
+    @property
+    def has_result(self) -> bool:
+        """Return whether the ended task has a result: its supervisor was not killed."""
+        if self.found is None:
+            with suppress(OSError, ValueError):
+                self.found = json.loads((self.place / "result").read_bytes())
+        return self.found is not None
 
     @property
     def ended_ago(self) -> float:
@@ -141,6 +131,19 @@ class Kept:
             tries = result["attempts"]
             return kind, reason if tries == 1 else f"{reason} after {tries} attempts"
         return EndKind.LOST, "agent"
+
+
+def sweep(ended: Iterable[Kept]) -> None:
+    """Kill processes of killed supervisors that no guard killed, of all tasks at once, and clean up: once."""
+    left = [kept for kept in ended if not kept.swept and not kept.has_result]
+    if left:
+        kill_tasks([kept.place for kept in left])
+    for kept in left:
+        kept.swept = True
+        with suppress(OSError, ValueError, subprocess.SubprocessError):
+            process = clean_up(json.loads((kept.place / "order.json").read_bytes()))
+            if process is not None:
+                process.wait(SWEEP_SECONDS)
 
 
 def _brief(order: dict[str, Any]) -> dict[str, Any]:

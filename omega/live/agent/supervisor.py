@@ -49,6 +49,8 @@ from omega.live.agent.task_health import NEVER, TaskHealth
 from omega.live.agent.task_output import Output
 
 CHUNK = 1 << 16
+MOST_LOCKS = 253
+"""Descriptors in a message (SCM_MAX_FD of Linux)."""
 DRAIN_BYTES = 1 << 20
 """Bytes of output read on after a task's end: the most a pipe holds, while another process may write on."""
 LONGEST_DELAY_SECONDS = 300.0
@@ -482,7 +484,7 @@ class Supervisor:
         if self.line is None:
             return
         try:
-            data, locks, _, _ = socket.recv_fds(self.line, CHUNK, CHUNK)
+            data, locks, _, _ = socket.recv_fds(self.line, CHUNK, MOST_LOCKS)
         except BlockingIOError:
             return
         except OSError:
@@ -519,34 +521,31 @@ class Supervisor:
         """Wait for all ended children, and wake the tasks whose processes they were."""
         with suppress(ChildProcessError):
             while True:
-                pid = self._ended_child()
+                pid, orphan = -1, None
+                if hasattr(os, "waitid"):
+                    ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                    pid = ended.si_pid if ended is not None else -1
+                    if pid not in self.waited and pid > 0:
+                        orphan = self.owner(pid)  # which nothing says any more afterwards
+                pid, status, used = os.wait4(pid, os.WNOHANG)
                 if not pid:
                     return
-                process, task = self.waited.pop(pid, (None, None))
-                owner = task or self.owner(pid)
-                self._count(pid, process, owner)
-                if task is not None and task in self.tasks.values():
-                    self.woken.add(task)
+                self._ended(pid, status, used, orphan)
 
     def wait(self, process: "subprocess.Popen[bytes]") -> None:
         """Wait for one child that was killed."""
-        if (found := self.waited.pop(process.pid, None)) is not None:
-            self._count(process.pid, *found)
+        if process.returncode is None:
+            self._ended(*os.wait4(process.pid, 0), None)
 
-    def _count(self, pid: int, process: "subprocess.Popen[bytes] | None", owner: Task | None) -> None:
-        _, status, used = os.wait4(pid, 0)
+    def _ended(self, pid: int, status: int, used: "resource.struct_rusage", owner: Task | None) -> None:
         self.strays.pop(pid, None)
-        if process is not None:
+        if pid in self.waited:
+            process, owner = self.waited.pop(pid)
             process.returncode = os.waitstatus_to_exitcode(status)
+            if owner in self.tasks.values():
+                self.woken.add(owner)
         if owner is not None:
             owner.count(used)
-
-    def _ended_child(self) -> int:
-        """Return the id of an ended child without reaping it; 0 where there is none. Raises ChildProcessError."""
-        if hasattr(os, "waitid"):
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            return found.si_pid if found is not None else 0
-        return next((pid for pid in self.waited if (each := read_process(pid)) is None or each.ended), 0)
 
     def owner(self, pid: int) -> Task | None:
         """Return the task that an orphan is of, by its label, else by its group and session."""
