@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks.computer import computer, cpu_seconds, middle, wait_calm
@@ -35,6 +36,7 @@ SETTLE_SECONDS = 5.0
 POLL_SECONDS = 0.05
 HYPERQUEUE_SECONDS = 300.0
 FOREVER = "86400"
+KERNEL_STACK_KIB = 16
 
 HYPERQUEUE = """
 import json, sys, time
@@ -138,9 +140,9 @@ class Bench:
         }
 
     def sleep(self, tasks: int, seconds: float) -> dict[str, Any]:
-        """Let tasks sleep; return what they cost then, beside the same computer without them."""
+        """Let tasks sleep; return what they, their supervisors and the guard cost then."""
         progress(f"tasks: {tasks} that sleep")
-        free, began = _available(), time.monotonic()
+        began = time.monotonic()
         job = self._submit(tasks, max(1, (os.cpu_count() or 1) * 1000 // tasks), ["sleep", FOREVER])
         while len(list(self._places.tasks.glob(f"{job}.*/running"))) < tasks:
             if time.monotonic() - began > DEADLINE_SECONDS:
@@ -152,7 +154,7 @@ class Bench:
         time.sleep(seconds)
         spent = time.monotonic() - at
         share = {kind: round(100 * (each - used[kind]) / spent, 2) for kind, each in self._cpu().items()}
-        mib = (free - _available()) >> 20
+        mib = self._memory() >> 20
         restarted = self._restarted(seconds)
         self.client.stop(job)
         return {
@@ -174,6 +176,11 @@ class Bench:
         used, at = self._cpu()["guard"], time.monotonic()
         time.sleep(seconds)
         return round(100 * (self._cpu()["guard"] - used) / (time.monotonic() - at), 2)
+
+    def _memory(self) -> int:
+        """Return the bytes of the guard and all below it: supervisors and commands."""
+        table, agent = processes(), self.group.members[f"agent/{AGENT}"].pid
+        return sum(map(memory_bytes, below([agent], table)))
 
     @property
     def _places(self) -> AgentPlaces:
@@ -217,10 +224,15 @@ def foreign_processes(number: int) -> Iterator[None]:
             each.wait()
 
 
-def _available() -> int:
-    """Return the bytes of memory that the computer has for new processes; 0 where the system does not say."""
-    with open("/proc/meminfo") as file:  # noqa: PTH123
-        return next((int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable")), 0)
+def memory_bytes(pid: int) -> int:
+    """Return what a process takes: its part of each page, page tables and kernel stack; 0 where it cannot be read."""
+    try:
+        place = Path("/proc") / str(pid)
+        text = (place / "smaps_rollup").read_text() + (place / "status").read_text()
+    except OSError:
+        return 0
+    kib = {line.split(":")[0]: line.split()[1] for line in text.splitlines() if line.endswith("kB")}
+    return (int(kib.get("Pss", 0)) + int(kib.get("VmPTE", 0)) + KERNEL_STACK_KIB) << 10
 
 
 def hyperqueue(tasks: int) -> float | None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ from typing import Any
 import pytest
 
 from omega.file_lock import held, take_lock
-from omega.live.agent import lease_file
-from omega.live.agent.guard import LOCK, task_group
+from omega.live.agent import lease_file, process_tree
+from omega.live.agent.guard import LOCK, Guard, task_group
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import ask_to_end
 from omega.live.agent.process_tree import ProcessInfo, label, labelled, processes
@@ -164,6 +165,36 @@ def test_a_task_that_a_killed_supervisor_was_to_take_is_started_by_another(yard:
     second = yard.start("t2", "exec sleep 60")
     assert supervisor(second) != supervisor(first)
     assert held(second / "lock")
+
+
+def unread() -> Any:
+    raise AssertionError("reads all processes of the computer")
+
+
+def test_watching_tasks_of_another_guard_reads_no_processes(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {yard.start(f"t{i}", "exec sleep 60") for i in range(3)}
+    for module in ("guard", "process_tree"):
+        monkeypatch.setattr(f"omega.live.agent.{module}.processes", unread)
+    other = Guard(yard.top, None, -1)
+    for _ in range(2):
+        other.scanned = other.looked = 0.0
+        other.enforce()
+        other._scan()
+    other.selector.close()
+    for each in (other.wakes, other.waker):
+        each.close()
+    assert other.foreign.keys() == places
+
+
+def test_a_tree_is_killed_without_reading_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = subprocess.Popen(["sh", "-c", "sleep 60 & (sleep 60 & sleep 60) & wait"])
+    until(lambda: len(process_tree.tree([root.pid])) >= 4)
+    pids = list(process_tree.tree([root.pid]))
+    with monkeypatch.context() as patch:
+        patch.setattr(process_tree, "processes", unread)
+        assert process_tree.kill_trees(lambda: [root.pid])
+    root.wait()
+    until(lambda: not alive(pids))
 
 
 def test_tasks_share_a_supervisor_and_end_apart(yard: Yard) -> None:
