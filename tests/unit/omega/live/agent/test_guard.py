@@ -3,8 +3,8 @@
 import json
 import os
 import signal
+import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,7 +15,7 @@ import pytest
 
 from omega.file_lock import held, take_lock
 from omega.live.agent import lease_file, process_tree
-from omega.live.agent.guard import LOCK, Guard, task_group
+from omega.live.agent.guard import LOCK, Guard, Helper, task_group
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import ask_to_end
 from omega.live.agent.process_tree import ProcessInfo, label, labelled, processes
@@ -156,15 +156,26 @@ def test_what_a_killed_supervisor_leaves_behind_is_killed_at_once(yard: Yard, es
     assert held(other / "lock")
 
 
-def test_a_task_that_a_killed_supervisor_was_to_take_is_started_by_another(yard: Yard) -> None:
-    first = yard.start("t1", "sleep 60")
-    os.kill(yard.line.pid, signal.SIGSTOP)  # it has not seen the death when it is asked
-    os.kill(supervisor(first), signal.SIGKILL)
-    until(lambda: not held(first / "lock"))
-    threading.Timer(0.3, lambda: os.kill(yard.line.pid, signal.SIGCONT)).start()
-    second = yard.start("t2", "exec sleep 60")
-    assert supervisor(second) != supervisor(first)
-    assert held(second / "lock")
+def test_a_task_that_a_killed_supervisor_was_to_take_is_sent_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tasks" / "t1"
+    place.mkdir(parents=True)
+    (place / "order.json").write_text(json.dumps({"incarnation": 5}))
+    guard = Guard(tmp_path, None, -1)
+    killed, gone = socket.socketpair()
+    lives, taken = socket.socketpair()
+    gone.close()
+    helpers = iter([Helper(1, killed, "5"), Helper(2, lives, "5")])
+    monkeypatch.setattr(guard, "_helper", lambda *_, **__: next(helpers))
+    assert guard._start(place, "") == {"started": str(place)}
+    line, locks, _, _ = socket.recv_fds(taken, 1 << 12, 1)
+    assert json.loads(line) == {"start": str(place), "store": ""}
+    assert held(place / "lock"), "by the message alone"
+    os.close(locks[0])
+    guard.selector.close()
+    for each in (killed, lives, taken, guard.wakes, guard.waker):
+        each.close()
 
 
 def unread() -> Any:
