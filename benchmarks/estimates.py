@@ -109,6 +109,12 @@ def latency(s: Any, work: float, busy: float) -> float:
     return float(busy * s.calm_seconds + (30 + s.submissions + s.machines / 1_000) * work)
 
 
+def tasks(s: Any, work: float, busy: float) -> float:
+    """The processes, each task, and the time of the sleeping ones."""
+    each = 2 * s.small / 150 + s.whole / 80 + (s.foreign + s.sleeping) / 100
+    return float(busy * s.calm_seconds + 2 * s.sleep_seconds + 25 + each * work)
+
+
 def durability(s: Any, work: float, _: float) -> float:
     """The servers of five settings, and calls of two kinds in each round."""
     return float((20 + 10 * (s.rounds + 1) * s.calls / 35) * work)
@@ -158,6 +164,7 @@ BY_MODULE: dict[str, Estimate] = {
     "fair": fair,
     "questions": questions,
     "latency": latency,
+    "tasks": tasks,
     "durability": durability,
     "shards": shards,
     "web": web,

@@ -21,6 +21,7 @@ TABLE = {
         "benchmarks.command.queues:questions",
         "Cost of commands in cells of a million running tasks and of 840,000 pending jobs.",
     ),
+    "tasks": ("benchmarks.command.tasks", "Rate, processor time and memory of tasks on an agent."),
     "web": (
         "benchmarks.command.web",
         "Memory, time and cost to the store of the mirror behind the web console.",

@@ -84,6 +84,8 @@ class SupervisedScheduler:
     _seen_steps: int = -1
     _hung_since: float = 0.0
     _looked_after: float = 0.0
+    _keeps: LiveDriver | None = None
+    """What housekeeping is done with; None while the lease is not renewed."""
     _excess: Excess = field(default_factory=Excess)
     _copies: Copies = field(default_factory=Copies)
     _failed: dict[str, Any] | None = None
@@ -129,6 +131,7 @@ class SupervisedScheduler:
             if self._live is not None:
                 self._live.stopping = self._stopping
                 group.start_soon(self._heartbeat)
+                group.start_soon(self._housekeeping)
                 group.start_soon(self._read_epochs)
                 await anyio.to_thread.run_sync(self._run)
             group.cancel_scope.cancel()
@@ -200,9 +203,23 @@ class SupervisedScheduler:
                     if cell is None:
                         cell = await anyio.to_thread.run_sync(self._connect)
                     await anyio.to_thread.run_sync(self.renew_lease, cell)
-                await self._until_next(cell)
+                await anyio.sleep(self.lease_ms / 3000)
         except Exception:
             self._stop()  # without heartbeats the loop would be fenced repeatedly
+            raise
+
+    async def _housekeeping(self) -> None:
+        """Keep house after each renewal and when a rolling update is due, on a connection and a thread of its own."""
+        cell: SchedulerStore | None = None
+        try:
+            while True:
+                with suppress(StoreError, Fenced):  # the next renewal gets the same error
+                    if cell is None:
+                        cell = await anyio.to_thread.run_sync(self._connect)
+                    await anyio.to_thread.run_sync(self.keep_house, cell)
+                await self._until_next(cell)
+        except Exception:
+            self._stop()
             raise
 
     async def _read_epochs(self) -> None:
@@ -226,11 +243,11 @@ class SupervisedScheduler:
             raise CellGone(str(error)) from error
 
     async def _until_next(self, cell: SchedulerStore | None) -> None:
-        """Wait for the next heartbeat, or for the next step of a rolling update."""
-        beat_at = time.monotonic() + self.lease_ms / 3000
-        while (left := min(beat_at, self._roll_at) - time.monotonic()) > 0 or self._roll_at < beat_at:
+        """Wait for the next housekeeping, which may be a step of a rolling update alone."""
+        due_at = time.monotonic() + self.lease_ms / (3000 if self._keeps is not None else 30_000)
+        while (left := min(due_at, self._roll_at) - time.monotonic()) > 0 or self._roll_at < due_at:
             await anyio.sleep(max(0.0, left))
-            if cell is not None and self._roll_at < beat_at:
+            if cell is not None and self._roll_at < due_at:
                 with suppress(StoreError):
                     await anyio.to_thread.run_sync(self._roll, cell)
 
@@ -241,11 +258,14 @@ class SupervisedScheduler:
             self._roll_at = NEVER if due is None else time.monotonic() + due / 1000
 
     def renew_lease(self, cell: SchedulerStore) -> None:
-        """Renew the lease while the loop makes progress; read the live members and remove expired ones."""
-        self._roll_at, live = NEVER, self._live
-        if self._url is not None:
-            self.state = read_state(cell, self.state.renewed_at)
+        """Renew the lease while the loop makes progress, and read the live members.
+
+        What may take long is done elsewhere (`keep_house`): on a busy computer even little work would delay the next
+        renewal by seconds.
+        """
+        live = self._live
         if live is None or self._hung(live):
+            self._keeps = None
             return
         membership = live.membership
         try:
@@ -253,7 +273,7 @@ class SupervisedScheduler:
                 figures = self._figures_now()
             members = self._renewed(cell, membership, figures)
         except (CellGone, Fenced) as error:
-            live.lapsed = membership
+            live.lapsed, self._keeps = membership, None
             if isinstance(error, CellGone):
                 raise  # no token is written for a deleted cell
             cell.rouse(self.member)
@@ -268,7 +288,16 @@ class SupervisedScheduler:
         if live.owned != before:
             cell.rouse(self.member)  # it may own jobs of a lost scheduler now
         live.cell.may_wake(members)
-        self._reap(cell, set(members))
+        self._keeps = live
+
+    def keep_house(self, cell: SchedulerStore) -> None:
+        """Do what a scheduler does for the cell while it holds its lease."""
+        self._roll_at, live = NEVER, self._keeps
+        if self._url is not None:
+            self.state = replace(read_state(cell, 0.0), renewed_at=self.state.renewed_at)
+        if live is None:
+            return
+        self._reap(cell, set(self._members))
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(since_1970() * 1000), self.member):
             self._looked_after = time.monotonic()

@@ -249,10 +249,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("schedulers/preemption/planning.py", "until = self.began(resident) + least if least >= 0.0 else 0.0"):
         "a task that began in the past is not kept by a minimum of 0 s",
     ("schedulers/preemption/plans.py", "if at >= self.snapshot.now:"): "differs at one instant of the clock",
-    ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=lease.last < at)"):
+    ("omega/live/agent/guard.py", "self._kill_foreign(places, supervisors_too=lease.last < at)"):
         "differs at one instant of the clock",
-    ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=True)"):
-        "its lock is free, so its supervisor has ended",
+    ("omega/live/agent/guard.py", "self._kill_foreign(killed, supervisors_too=True)"):
+        "their locks are free, so their supervisors have ended",
     ("omega/live/agent/guard.py", "if lease.end < at:"): "differs at one instant of the clock",
     ("omega/live/agent/guard.py", "if lease.last < at:"): "differs at one instant of the clock",
 }  # fmt: skip

@@ -102,6 +102,7 @@ def test_a_disk_that_fills_up_ends_no_task_and_hides_no_end(ground: Ground, monk
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", no_room)
         patch.setattr(Path, "touch", no_room)
+        patch.setattr("omega.live.agent.renewal.WRITES", float("inf"))
         before = agent.places.lease.read_text()
         look_until(agent, lambda: ground.group(ends).failed, "its end is told")
         assert agent.places.lease.read_text() != before, "who runs may run on"

@@ -7,6 +7,7 @@ import pytest
 from omega.cellstate.errors import Duplicate
 from omega.cellstate.redis import RedisCell
 from omega.schedulers import registry
+from omega.schedulers.process import scheduler
 from omega.schedulers.process.scheduler import SupervisedScheduler
 from tests.integration.stage import made_cell, seen
 
@@ -55,6 +56,30 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
         assert rescue.is_alive()
         rescue.cancel()
         assert failure.group_contains(ZeroDivisionError)
+        assert [fact.words[0] for fact in seen(cell)] == ["enlist", "leave"]
+
+
+def test_housekeeping_that_takes_long_delays_no_renewal(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, renewed, done = threading.Event(), list[bool](), threading.Event()
+    renew = SupervisedScheduler.renew_lease
+
+    def slow(*_: object) -> bool:
+        begun.set()
+        return done.wait(20)
+
+    def noted(process: SupervisedScheduler, cell: RedisCell) -> None:
+        renew(process, cell)
+        renewed.append(begun.is_set())
+        if renewed.count(True) > 3:
+            done.set()
+            process._stop()
+
+    monkeypatch.setattr(scheduler, "housekeep", slow)
+    monkeypatch.setattr(SupervisedScheduler, "renew_lease", noted)
+    with made_cell(store_url, "keeps") as cell:
+        started = registry.scheduler("batch")
+        SupervisedScheduler(store_url, "keeps", member="batch/0", scheduler=started, lease_ms=900).run()
+        assert renewed.count(True) > 3
         assert [fact.words[0] for fact in seen(cell)] == ["enlist", "leave"]
 
 

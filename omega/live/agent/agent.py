@@ -28,7 +28,7 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.health_reports import HealthReports
-from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
+from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice, sweep
 from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, group_spec, order
 from omega.live.agent.output import KEEP_BYTES, EndedTasks, Tails, said_bytes
@@ -46,6 +46,8 @@ MOST_STARTS, MOST_ASKED = 32, 1_000
 """Maximum of tasks started, and of runs queried, per iteration."""
 OWN_KINDS = ("mapreduce",)
 """Job types with tasks that run a command of Omega itself."""
+CHECK_SECONDS = 0.004
+"""Time between two looks at the locks of all tasks, for each of them: a look takes some 30 µs."""
 LATE_SECONDS = 1.0
 """Ends reported later than this carry the time of the end."""
 
@@ -85,6 +87,7 @@ class Agent:
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
     _looked_after: float = 0.0
+    _checked: float = 0.0
     _ended: EndedTasks = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,7 +188,21 @@ class Agent:
     @property
     def ended(self) -> bool:
         """Return whether there are ends to report."""
-        return any(not kept.lives for kept in self.kept.values())
+        return bool(self._over())
+
+    def _over(self) -> list[Kept]:
+        """Return the tasks that ended: those of which the guard said so, and now and then any by their locks."""
+        self.guard.hear()
+        whole = now() - self._checked >= CHECK_SECONDS * len(self.kept)
+        if whole:
+            self._checked = now()
+            self.guard.ended &= {str(kept.place) for kept in self.kept.values()}
+        ended, guard = self.guard.ended, self.guard.pid
+        return [
+            kept
+            for kept in self.kept.values()
+            if (whole or kept.guard != guard or str(kept.place) in ended) and not kept.lives
+        ]
 
     @property
     def has_output(self) -> bool:
@@ -307,13 +324,14 @@ class Agent:
 
     def _report(self) -> None:
         """Report ended tasks right after the store listed the runs; a task is kept until the store has its end."""
-        over = [kept for kept in self.kept.values() if not kept.lives]
+        over = self._over()
         if not over or self._index is None:
             return
         endings = defaultdict[int, list[TaskEnd]](list)
         at = self._read_submitted({kept.key.job for kept in over})
         # Nothing of a job that the store lost is said of the job that has its id now.
         own = [kept for kept in over if at[kept.key.job] in (0, kept.key.submitted_ms)]
+        sweep(own)
         for kept in own:
             how, reason = kept.ending()
             # A task that ended did so before its deadline, so its end counts although its placement was given up (27).
@@ -328,6 +346,7 @@ class Agent:
         for kept in over:
             self._ended.add(kept.key)
             self.cgroups.remove(str(kept.key))
+            self.guard.ended.discard(str(kept.place))
             del self.kept[kept.key]
         self._ended.bound(self.cell)
 

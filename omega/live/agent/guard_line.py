@@ -29,6 +29,8 @@ class GuardLine:
     def __init__(self, top: Path) -> None:
         self.top = top
         self.process: subprocess.Popen[bytes] | None = None
+        self.ended: set[str] = set()
+        """Directories of tasks of which the guard said that they ended, until the agent takes them out."""
         self._channel: socket.socket | None = None
         self._unread = b""
         self._asked = 0.0
@@ -139,6 +141,7 @@ class GuardLine:
             return []
         *lines, self._unread = (self._unread + data).split(b"\n")
         reports = [json.loads(line) for line in lines]
+        self.ended.update(said["ended"] for said in reports if "ended" in said)
         if any("pong" in said for said in reports):
             self._asked = 0.0
         return reports

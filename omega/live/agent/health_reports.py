@@ -69,7 +69,7 @@ class HealthReports:
         if kept.key not in self._checks:
             checks: Mapping[str, Any] = {}
             with suppress(OSError, ValueError):
-                order = json.loads((kept.place / "order.json").read_text())
+                order = kept.order
                 checks = order.get("checks") or {}
                 has = any(checks.get(name, {}).get("command") for name in ("ready", "alive"))
                 checks = checks if has or order["restart"]["attempts"] else {}

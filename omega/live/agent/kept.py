@@ -16,11 +16,10 @@ from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import JobState
 from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
-from omega.live.agent.guard import mark, task_group
+from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import NOTICE, now
+from omega.live.agent.lease_file import NOTICE, ask_to_end, now
 from omega.live.agent.places import PlacementKey
-from omega.live.agent.process_tree import kill_all, marked
 from omega.live.agent.task_start import clean_up
 
 if TYPE_CHECKING:
@@ -48,6 +47,10 @@ class Kept:
     unlisted: bool = False
     swept: bool = False
     """Whether the processes of a killed supervisor were killed."""
+    order_of: dict[str, Any] | None = None
+    """Its order without the environment, as far as known."""
+    found: dict[str, Any] | None = None
+    """Its result, as read."""
     warned: bool = False
     """Whether the time between its warning and its end was decided (`give_notice`)."""
 
@@ -68,8 +71,15 @@ class Kept:
             os.chown(place / "work", order["user"]["uid"], order["user"]["gid"])
         handle = os.open(place / "order.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w") as file:  # noqa: PTH123 - a descriptor with its mode
-            json.dump(order, file)
-        return cls(key, place, line.start(place, store))
+            file.write(json.dumps(order))  # json.dump encodes in Python: 0.7 ms
+        return cls(key, place, line.start(place, store), order_of=_brief(order))
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """Its order without the environment. Raises OSError, ValueError for one found again that cannot be read."""
+        if self.order_of is None:
+            self.order_of = _brief(json.loads((self.place / "order.json").read_bytes()))
+        return self.order_of
 
     @property
     def lives(self) -> bool:
@@ -80,26 +90,22 @@ class Kept:
         """Ask the supervisor to end its task; idempotent."""
         if self.lives:
             with suppress(OSError, ValueError):
-                os.kill(int((self.place / "supervisor").read_text()), signal.SIGTERM)
+                ask_to_end(self.place)
+                os.kill(int((self.place / "supervisor").read_text()), signal.SIGUSR2)
 
     def result(self) -> dict[str, Any]:
-        """Return the result after the supervisor's end; kills the processes of a killed supervisor."""
-        try:
-            result: dict[str, Any] = json.loads((self.place / "result").read_text())
-        except (OSError, ValueError):
-            self._sweep()
-            return GONE
-        return result
+        """Return the result after the task's end; kills the processes of a killed supervisor."""
+        if not self.has_result:
+            sweep([self])
+        return self.found or GONE
 
-    def _sweep(self) -> None:
-        """Kill processes of a killed supervisor that no guard killed, by group, session and marks; clean up once."""
-        kill_all(lambda table: task_group(self.place, table) | (marked(mark(self.place)) & table.keys()))
-        if not self.swept:
-            self.swept = True
-            with suppress(OSError, ValueError, subprocess.SubprocessError):
-                process = clean_up(json.loads((self.place / "order.json").read_text()))
-                if process is not None:
-                    process.wait(SWEEP_SECONDS)
+    @property
+    def has_result(self) -> bool:
+        """Return whether the ended task has a result: its supervisor was not killed."""
+        if self.found is None:
+            with suppress(OSError, ValueError):
+                self.found = json.loads((self.place / "result").read_bytes())
+        return self.found is not None
 
     @property
     def ended_ago(self) -> float:
@@ -125,6 +131,23 @@ class Kept:
             tries = result["attempts"]
             return kind, reason if tries == 1 else f"{reason} after {tries} attempts"
         return EndKind.LOST, "agent"
+
+
+def sweep(ended: Iterable[Kept]) -> None:
+    """Kill processes of killed supervisors that no guard killed, of all tasks at once, and clean up: once."""
+    left = [kept for kept in ended if not kept.swept and not kept.has_result]
+    if left:
+        kill_tasks([kept.place for kept in left])
+    for kept in left:
+        kept.swept = True
+        with suppress(OSError, ValueError, subprocess.SubprocessError):
+            process = clean_up(json.loads((kept.place / "order.json").read_bytes()))
+            if process is not None:
+                process.wait(SWEEP_SECONDS)
+
+
+def _brief(order: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in order.items() if name != "environment"}
 
 
 def _short(reason: str) -> str:

@@ -12,7 +12,8 @@ ROOM = 512
 """Bytes reserved for a file that must be rewritable when the disk is full."""
 
 KILLED, NOTICE = "killed", "notice"
-"""A guard makes this file in a task's directory before it kills the task because its lease ended."""
+"""Files in a task's directory: made by a guard before it kills the task because its lease ended, and by the agent for
+the time of a task that it asks to end."""
 
 
 def now() -> float:
@@ -40,6 +41,18 @@ def read_lease(path: Path) -> Lease:
         over, end, incarnation = path.read_text().split()
         return Lease(float(over), float(end), incarnation)
     return Lease(0.0, 0.0, "")
+
+
+def ask_to_end(place: Path) -> None:
+    """Mark the task of a directory as one that is to end: its order is read-only, which a full disk has room for."""
+    (place / "order.json").chmod(0o400)
+
+
+def is_asked_to_end(place: Path) -> bool:
+    """Return whether the task of a directory is to end."""
+    with suppress(OSError):
+        return not (place / "order.json").stat().st_mode & 0o200
+    return False
 
 
 def write(path: Path, text: str, room: int = 0) -> None:

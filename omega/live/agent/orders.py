@@ -106,7 +106,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         "lease": str(site.lease),
         "incarnation": site.incarnation,
         **({"progress": file} if file else {}),
-        **({"files": files} if files else {}),
+        **({"files": files, "alone": True} if files else {}),  # a file system that hangs halts no other task
     }
     return run_by(site.runners, runner, str(said.get("image", "")), made, (inherited, identity)) if runner else made
 

@@ -37,15 +37,25 @@ Field = tuple[str, int, int, str]
 
 def files(place: Path, stream: str) -> list[tuple[int, Path]]:
     """Return a stream's files, oldest first, each with the stream offset of its first byte."""
-    paths = (path for path in place.glob(f"{stream}.*") if path.suffix[1:].isdigit())
-    return sorted((int(path.suffix[1:]), path) for path in paths)
+    return _files(place)[stream]
+
+
+def _files(place: Path) -> dict[str, list[tuple[int, Path]]]:
+    """Return the files of each stream; a stream of which nothing came has none."""
+    found: dict[str, list[tuple[int, Path]]] = {stream: [] for stream in STREAMS}
+    with suppress(OSError):
+        for name in os.listdir(place):  # noqa: PTH208 - an agent lists the directories of all its tasks every 2 s
+            stream, _, start = name.partition(".")
+            if stream in found and start.isdigit():
+                found[stream].append((int(start), place / name))
+    return {stream: sorted(each) for stream, each in found.items()}
 
 
 def said_bytes(place: Path) -> int:
     """Return the size of all streams of a task on disk."""
     size = 0
-    for stream in STREAMS:
-        for _, path in files(place, stream):
+    for each in _files(place).values():
+        for _, path in each:
             with suppress(OSError):
                 size += path.stat().st_size
     return size
@@ -251,9 +261,9 @@ class Tails:
 
     def _changed(self, kept: Iterable[Kept]) -> Iterator[tuple[Path, Field, int]]:
         for each in kept:
-            for stream in STREAMS:
+            for stream, its in _files(each.place).items():
                 name = (*each.key[:3], stream)
                 with suppress(OSError):
-                    length = sum(start + path.stat().st_size for start, path in files(each.place, stream)[-1:])
+                    length = sum(start + path.stat().st_size for start, path in its[-1:])
                     if length and self._sent.get(name) != length:
                         yield each.place, name, length

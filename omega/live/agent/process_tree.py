@@ -5,6 +5,7 @@ Standard library only.
 """
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROC = Path("/proc")
+LISTED = (PROC / f"self/task/{os.getpid()}/children").exists()
+"""Whether the system lists the children of a process (CONFIG_PROC_CHILDREN); otherwise all processes are read."""
 ROUNDS, PAUSE_SECONDS = 50, 0.002
 """Number of reads of a tree that keeps forking, and the wait for killed processes between two reads."""
 
@@ -34,34 +37,58 @@ Table = Mapping[int, ProcessInfo]
 def started(pid: int) -> str:
     """Return a process's start time as opaque text; empty when it does not exist."""
     if (PROC / "self/stat").exists():
-        process = _read(pid)
+        process = read_process(pid)
         return process.started if process else ""
     return subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)], check=False, capture_output=True, text=True
     ).stdout.strip()
 
 
-def children() -> set[int] | None:
-    """Return the ids of this process's children, of its only thread; None where the system does not list them.
+def children() -> set[int]:
+    """Return the ids of this process's children, ended ones that it did not wait for included.
 
-    An empty answer is sure, another one may lack a child while a sibling of it ends (proc(5)). Without children nothing
-    is below a process that adopts what its descendants leave behind.
+    It has one thread, so none of them leaves the kernel's list while that is read: the answer is sure.
     """
-    try:
-        return set(map(int, (PROC / f"self/task/{os.getpid()}/children").read_text().split()))
-    except (OSError, ValueError):
-        return None
+    if LISTED:
+        return _children(os.getpid())
+    return {pid for pid, each in processes().items() if each.parent == os.getpid()}
+
+
+def _children(pid: int) -> set[int]:
+    """Return the children of a process. One may lack while a sibling of it ends, unless the process is halted."""
+    found, place = set[int](), f"{PROC}/{pid}/task"
+    with suppress(OSError):
+        for thread in os.listdir(place):  # noqa: PTH208 - Path takes twice the time
+            with open(f"{place}/{thread}/children") as file:  # noqa: PTH123
+                found.update(map(int, file.read().split()))
+    return found
+
+
+def tree(roots: Iterable[int]) -> Table:
+    """Return some processes and all below them, without reading other processes where the system lists children."""
+    if not LISTED:
+        table = processes()
+        wanted = {*roots}
+        return {pid: table[pid] for pid in wanted | below(wanted, table) if pid in table}
+    found, waiting = dict[int, ProcessInfo](), list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found and (process := read_process(pid)) is not None:
+            found[pid] = process
+            waiting += _children(pid)
+    return found
 
 
 def processes() -> Table:
     """Return every process of this computer by id."""
     if not (PROC / "self/stat").exists():
         return _from_ps()
-    entries = ((int(each.name), _read(int(each.name))) for each in PROC.iterdir() if each.name.isdigit())
+    entries = ((int(each.name), read_process(int(each.name))) for each in PROC.iterdir() if each.name.isdigit())
     return {pid: process for pid, process in entries if process is not None}
 
 
-def _read(pid: int) -> ProcessInfo | None:
+def read_process(pid: int) -> ProcessInfo | None:
+    """Return a process; None when it does not exist."""
     try:
         fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
         return ProcessInfo(int(fields[1]), int(fields[2]), int(fields[3]), fields[19], fields[0] in "ZX")
@@ -95,6 +122,29 @@ def below(roots: Iterable[int], table: Table) -> set[int]:
     return descendants
 
 
+def label(place: Path | str) -> int:
+    """Return the soft limit RLIMIT_RSS that all processes of a task have, by which each is known whatever it changed.
+
+    The limit has had no effect since Linux 2.4.30 (getrlimit(2)). It passes to children and through other programs,
+    sessions, users and empty environments; any process may read that of one of its own user.
+    """
+    return 1 << 61 | int.from_bytes(str(place).encode(), "big") % ((1 << 61) - 1)  # a prime
+
+
+def set_label(value: int) -> None:
+    """Give this process a label. None where the hard limit is lower."""
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_RSS, (value, resource.getrlimit(resource.RLIMIT_RSS)[1]))
+
+
+def labelled(pid: int) -> int:
+    """Return the label of a process, also of an ended one that was not waited for; 0 where it cannot be read."""
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_RSS)[0]
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
 def marked(mark: bytes) -> set[int]:
     """Return the processes with ``NAME=value`` in their environment, as far as readable."""
     return {pid for place in PROC.glob("[0-9]*") if has_mark(pid := int(place.name), mark)}
@@ -102,10 +152,15 @@ def marked(mark: bytes) -> set[int]:
 
 def has_mark(pid: int, mark: bytes) -> bool:
     """Return whether a process has ``NAME=value`` in its environment; no for one that cannot be read."""
+    return mark in environment(pid)
+
+
+def environment(pid: int) -> set[bytes]:
+    """Return the environment of a process, in which it began; empty for one that cannot be read."""
     try:
-        return mark in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return set((PROC / str(pid) / "environ").read_bytes().split(b"\0")) - {b""}
     except OSError:
-        return False
+        return set()
 
 
 def command_lines() -> Iterator[tuple[int, Sequence[str]]]:
@@ -134,15 +189,15 @@ def send(pid: int, since: str, number: signal.Signals) -> None:
             os.close(handle)
 
 
-def kill_all(find: Callable[[Table], set[int]]) -> bool:
+def kill_all(find: Callable[[Table], set[int]], read: Callable[[], Table] = processes) -> bool:
     """Kill the processes that `find` selects from a table, even if they fork; returns whether none is left.
 
-    They are stopped first and then killed together, so that none can start an unseen child.
+    They are stopped first and then killed together, so that none can start an unseen child. `read` returns the table.
     """
     for _ in range(ROUNDS):
         halted: dict[int, str] = {}
         for _ in range(ROUNDS):
-            table = processes()
+            table = read()
             new = {
                 pid: table[pid].started
                 for pid in find(table) - halted.keys() - {os.getpid()}
@@ -159,6 +214,11 @@ def kill_all(find: Callable[[Table], set[int]]) -> bool:
             send(pid, since, signal.SIGKILL)
         time.sleep(PAUSE_SECONDS)
     return False
+
+
+def kill_trees(roots: Callable[[], Iterable[int]]) -> bool:
+    """Kill some processes with all below them, reading no others; returns whether none is left."""
+    return kill_all(set, lambda: tree(roots()))
 
 
 def kill_cgroup(place: str) -> None:

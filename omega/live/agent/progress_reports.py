@@ -4,7 +4,6 @@ A task of a job whose tasks may have copies writes the part that it has done, 0 
 files every few seconds, and reports a job's tasks to the store when one has come a percent further.
 """
 
-import json
 import os
 import stat
 from collections import defaultdict
@@ -62,9 +61,11 @@ class ProgressReports:
     def _read(self, kept: Iterable[Kept]) -> dict[str, frozenset[TaskProgress]]:
         found = defaultdict[str, set[TaskProgress]](set)
         for each in kept:
+            if not self._is_asked(each):
+                continue
             key, file = each.key, each.place / "work" / PROGRESS
             percent = read_percent(file)
-            if percent is not None and self._is_asked(each):
+            if percent is not None:
                 self._last[key] = TaskProgress(key.group, key.task, percent)
             elif key in self._last and not file.exists():
                 del self._last[key]  # another attempt began
@@ -75,7 +76,7 @@ class ProgressReports:
     def _is_asked(self, kept: Kept) -> bool:
         if kept.key not in self._may:
             with suppress(OSError, ValueError):
-                self._may[kept.key] = bool(json.loads((kept.place / "order.json").read_text()).get("progress"))
+                self._may[kept.key] = bool(kept.order.get("progress"))
         return self._may.get(kept.key, False)
 
 

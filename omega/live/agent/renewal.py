@@ -19,6 +19,8 @@ BEATS = 5
 """Renewals per lease."""
 LATE = 1.25
 """The thread renews after this multiple of the usual period without a renewal."""
+WRITES = 50
+"""Times at most that the file is written in a lease: an agent renews at each end of a task."""
 ENDING, ENDED = 0.75, 0.9
 """Parts of the lease without renewal after which tasks are asked to end, and killed."""
 ANSWER = 0.25
@@ -34,6 +36,9 @@ class Renewal:
     membership: Membership | None = None
     machine: int | None = None
     _renewed: float = 0.0
+    _written: Membership | None = None
+    _wrote: float = 0.0
+    """For which membership the file was written last, and the time that it counts from."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -52,9 +57,12 @@ class Renewal:
         heartbeat = cell.renew_executor(membership, self.lease_ms, self.machine)
         with self._lock:
             if asked > self._renewed and membership is self.membership:
+                self._renewed = asked
+                if self._written == membership and asked - self._wrote < self.seconds / WRITES:
+                    return heartbeat
                 until = f"{asked + ENDING * self.seconds} {asked + ENDED * self.seconds} {membership.incarnation}"
                 write(self.places.lease, until, ROOM)
-                self._renewed = asked
+                self._written, self._wrote = membership, asked
         return heartbeat
 
     def run(self, connect: Callable[[float], ExecutorStore], stop: threading.Event) -> None:

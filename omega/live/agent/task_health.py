@@ -11,16 +11,15 @@ two files in the task's directory:
 """
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from omega.live.agent import task_start
 from omega.live.agent.lease_file import now, write
-from omega.live.agent.process_tree import below, children, has_mark, kill_all
+from omega.live.agent.process_tree import has_mark, kill_all, kill_trees, tree
 
 NEVER = float("inf")
 HEALTH, GRANT = "health", "grant"
@@ -35,6 +34,22 @@ MARK = "OMEGA_HEALTH_COMMAND"
 of the two commands it is."""
 
 
+class Checked(Protocol):
+    """A task with health commands, as its supervisor has it."""
+
+    directory: Path
+    order: dict[str, Any]
+
+    def waits_for(self, process: "subprocess.Popen[bytes]") -> None:
+        """Set the return code of a process that was started for the task, and go on with it, when the process ends."""
+
+    def wait(self, process: "subprocess.Popen[bytes]") -> None:
+        """Wait for such a process that was killed."""
+
+    def below(self) -> set[int]:
+        """Return the processes of the task that are children of this one."""
+
+
 class HealthCheck:
     """Runs one health command in the task's directory as its user; discards its output.
 
@@ -42,9 +57,9 @@ class HealthCheck:
     after it left its parent ends with the task.
     """
 
-    def __init__(self, order: Mapping[str, Any], said: Mapping[str, Any] | None, name: str) -> None:
+    def __init__(self, task: Checked, said: Mapping[str, Any] | None, name: str) -> None:
         """Take the settings `said`; without a command no check is due. `name` is no other check's on this computer."""
-        self.order, self.said, self.name = order, said or {"command": []}, name
+        self.task, self.order, self.said, self.name = task, task.order, said or {"command": []}, name
         self.process: subprocess.Popen[bytes] | None = None
         self.at = NEVER
 
@@ -57,7 +72,7 @@ class HealthCheck:
 
         Returns None without a new result, "" when the check passed, else the reason why it failed.
         """
-        code = None if self.process is None else self.process.poll()
+        code = None if self.process is None else self.process.returncode
         if code is not None:
             self.process = None
             self._kill_rest()
@@ -71,6 +86,7 @@ class HealthCheck:
         command, environment = self.said["command"], self.order["environment"] | {MARK: self.name}
         try:
             self.process = task_start.start(self.order, command, environment, lease_end, output=subprocess.DEVNULL)
+            self.task.waits_for(self.process)
         except (OSError, subprocess.SubprocessError) as error:
             return self._again(f"health command: {(getattr(error, 'strerror', None) or str(error)).lower()}")
         return None
@@ -87,27 +103,27 @@ class HealthCheck:
     def _kill(self) -> None:
         if self.process is not None:
             pid = self.process.pid
-            kill_all(lambda table: {pid} | below([pid], table))
-            self.process.wait()
+            kill_trees(lambda: [pid])
+            self.task.wait(self.process)
             self.process = None
             self._kill_rest()
 
     def _kill_rest(self) -> None:
         """Kill what the check left behind: this process, the supervisor, adopts orphans."""
-        mark, own = f"{MARK}={self.name}".encode(), children()
-        if own is None or any(has_mark(pid, mark) for pid in own):
-            kill_all(lambda table: {pid for pid in below([os.getpid()], table) if has_mark(pid, mark)})
+        mark = f"{MARK}={self.name}".encode()
+        if any(has_mark(pid, mark) for pid in self.task.below()):
+            kill_all(lambda table: {pid for pid in table if has_mark(pid, mark)}, lambda: tree(self.task.below()))
 
 
 class TaskHealth:
     """Both health commands of a task, and the files that its supervisor and the agent exchange."""
 
-    def __init__(self, directory: Path, order: Mapping[str, Any]) -> None:
-        """Read the order of the task in a directory."""
-        said = order.get("checks") or {}
-        self.directory = directory
-        self.ready = HealthCheck(order, said.get("ready"), f"{directory}/ready")
-        self.alive = HealthCheck(order, said.get("alive"), f"{directory}/alive")
+    def __init__(self, task: Checked) -> None:
+        """Read the order of a task."""
+        said = task.order.get("checks") or {}
+        self.directory = directory = task.directory
+        self.ready = HealthCheck(task, said.get("ready"), f"{directory}/ready")
+        self.alive = HealthCheck(task, said.get("alive"), f"{directory}/alive")
         self.failures_allowed = (said.get("alive") or {}).get("failures", 1)
         self.failures = 0
         self.proven_ms, self.proven_at = said.get("proven_ms", 0), NEVER
@@ -126,11 +142,6 @@ class TaskHealth:
         """When to look again."""
         polled = now() + POLL_SECONDS if self.unhealthy else NEVER
         return min(self.ready.at, self.alive.at, self.proven_at, polled)
-
-    @property
-    def pids(self) -> set[int]:
-        """Process ids of running checks."""
-        return {check.process.pid for check in (self.ready, self.alive) if check.process is not None}
 
     def begin(self) -> None:
         """Start the schedules at the start of an attempt."""

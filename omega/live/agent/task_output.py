@@ -22,7 +22,8 @@ class Output:
         self.half = max(1, (limit - self.head) // 2)
         self.starts = [0]
         self.at = 0
-        self.file = self._open()
+        self.file: BinaryIO | None = None
+        """Opened at the first output."""
 
     def _open(self) -> BinaryIO:
         return (self.place / f"{self.stream}.{self.starts[-1]}").open("wb", buffering=0)
@@ -30,6 +31,7 @@ class Output:
     def take(self, data: bytes) -> None:
         """Append output of the task; on a full disk it is lost and the task continues."""
         with suppress(OSError):
+            self.file = self.file or self._open()
             while data:
                 room = self.starts[-1] + (self.half if self.starts[-1] else self.head) - self.at
                 if not room:
@@ -49,5 +51,10 @@ class Output:
         except OSError:
             self.starts.pop()
             raise
-        self.file.close()
+        self.close()
         self.file = after
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.file is not None:
+            self.file.close()

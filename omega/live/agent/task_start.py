@@ -18,6 +18,7 @@ from typing import Any
 
 from omega.live.agent.lease_file import now
 from omega.live.agent.process_control import signal_at_parents_death
+from omega.live.agent.process_tree import set_label
 
 DECIDED = 65
 """Exit code of an Omega command as task whose next attempt would fail as well (EX_DATAERR): it is not restarted."""
@@ -66,17 +67,21 @@ def start(
 ) -> "subprocess.Popen[bytes]":
     """Start `command` in a new session. `store` is a URL that it may read once from a socket.
 
-    Raises OSError and ValueError when it cannot be started.
+    Raises OSError and ValueError when it cannot be started, SubprocessError also when the lease has ended.
     """
     parent = os.getpid()
 
     def confine() -> None:
+        set_label(order["label"])
         _limit(order)
-        drop_protection()
+        if order["protected"]:
+            drop_protection()
         become(order["user"])
         signal_at_parents_death(signal.SIGKILL)
-        if os.getppid() != parent or lease_end <= now():  # the supervisor ended, or was halted, since the fork
+        if os.getppid() != parent:  # the supervisor ended since the fork
             os.kill(os.getpid(), signal.SIGKILL)
+        if lease_end <= now():  # it was halted since
+            raise TimeoutError
         if order["user"] is not None:
             _enter(order["directory"])
 
@@ -127,6 +132,13 @@ def _enter(directory: str) -> None:
         raise
 
 
+def is_protected(score: Path = Path("/proc/self/oom_score_adj")) -> bool:
+    """Return whether this process is protected from the kernel's out-of-memory killer."""
+    with suppress(OSError, ValueError):
+        return int(score.read_text()) < 0
+    return False
+
+
 def drop_protection(score: Path = Path("/proc/self/oom_score_adj")) -> None:
     """Give up a protection from the kernel's out-of-memory killer, which is the agent's; a positive score is kept."""
     with suppress(OSError, ValueError):
@@ -135,9 +147,7 @@ def drop_protection(score: Path = Path("/proc/self/oom_score_adj")) -> None:
 
 
 def _limit(order: Mapping[str, Any]) -> None:
-    """Disable core files, limit memory as requested, and enter the task's cgroup."""
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """Limit memory as requested, and enter the task's cgroup."""
     limit = order["memory_bytes"]
     if order["cgroup"]:
         with suppress(OSError):

@@ -41,6 +41,7 @@ class Beating:
     def beat(self, after: float = 0.0) -> None:
         self.now += after
         self.process.renew_lease(self.rig.other)
+        self.process.keep_house(self.rig.other)
 
     def renewed(self) -> bool:
         """Whether a beat that left figures came since this was last asked."""

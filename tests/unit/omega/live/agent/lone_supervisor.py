@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 sys.path.append(sys.argv[1])
 from omega.live.agent.supervisor import supervise
-supervise(Path(sys.argv[2]))
+supervise(None, 0, lambda: 0, Path(sys.argv[2]))
 """
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,10 +14,11 @@ from typing import Any
 import pytest
 
 from omega.file_lock import held, take_lock
-from omega.live.agent import lease_file
-from omega.live.agent.guard import LOCK, task_group
+from omega.live.agent import lease_file, process_tree
+from omega.live.agent.guard import LOCK, Guard, Helper, task_group
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.process_tree import ProcessInfo, processes
+from omega.live.agent.lease_file import ask_to_end
+from omega.live.agent.process_tree import ProcessInfo, label, labelled, processes
 from omega.live.agent.task_start import account
 
 TIMEOUT_SECONDS = 30.0
@@ -146,11 +149,82 @@ def test_the_tree_of_a_halted_supervisor_is_killed_when_the_lease_ends(yard: Yar
 
 @pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES)
 def test_what_a_killed_supervisor_leaves_behind_is_killed_at_once(yard: Yard, escape: str) -> None:
-    (place, pids), (other, others) = yard.escaping("t1", escape), yard.escaping("t2", "sleep 60")
+    (place, pids), (other, others) = yard.escaping("t1", escape), yard.escaping("t2", "sleep 60", alone=True)
     os.kill(supervisor(place), signal.SIGKILL)
     until(lambda: not alive(pids))
     assert alive(others) == others
     assert held(other / "lock")
+
+
+def test_a_task_that_a_killed_supervisor_was_to_take_is_sent_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tasks" / "t1"
+    place.mkdir(parents=True)
+    (place / "order.json").write_text(json.dumps({"incarnation": 5}))
+    guard = Guard(tmp_path, None, -1)
+    killed, gone = socket.socketpair()
+    lives, taken = socket.socketpair()
+    gone.close()
+    helpers = iter([Helper(1, killed, "5"), Helper(2, lives, "5")])
+    monkeypatch.setattr(guard, "_helper", lambda *_, **__: next(helpers))
+    assert guard._start(place, "") == {"started": str(place)}
+    line, locks, _, _ = socket.recv_fds(taken, 1 << 12, 1)
+    assert json.loads(line) == {"start": str(place), "store": ""}
+    assert held(place / "lock"), "by the message alone"
+    os.close(locks[0])
+    guard.selector.close()
+    for each in (killed, lives, taken, guard.wakes, guard.waker):
+        each.close()
+
+
+def unread() -> Any:
+    raise AssertionError("reads all processes of the computer")
+
+
+def test_watching_tasks_of_another_guard_reads_no_processes(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {yard.start(f"t{i}", "exec sleep 60") for i in range(3)}
+    for module in ("guard", "process_tree"):
+        monkeypatch.setattr(f"omega.live.agent.{module}.processes", unread)
+    other = Guard(yard.top, None, -1)
+    for _ in range(2):
+        other.scanned = other.looked = 0.0
+        other.enforce()
+        other._scan()
+    other.selector.close()
+    for each in (other.wakes, other.waker):
+        each.close()
+    assert other.foreign.keys() == places
+
+
+def test_a_tree_is_killed_without_reading_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = subprocess.Popen(["sh", "-c", "sleep 60 & (sleep 60 & sleep 60) & wait"])
+    until(lambda: len(process_tree.tree([root.pid])) >= 4)
+    pids = list(process_tree.tree([root.pid]))
+    with monkeypatch.context() as patch:
+        patch.setattr(process_tree, "processes", unread)
+        assert process_tree.kill_trees(lambda: [root.pid])
+    root.wait()
+    until(lambda: not alive(pids))
+
+
+def test_tasks_share_a_supervisor_and_end_apart(yard: Yard) -> None:
+    """A task ends with all that it left behind; its neighbour, also what that started in the same ways, stays."""
+    escape = ESCAPES["double fork, own session, no environment"]
+    place, _ = yard.escaping("t1", "sleep 60")
+    mine = int((place / "running").read_text().split()[0])
+    other = yard.start("t2", f"{escape} & sleep 0.5; echo on")
+    assert supervisor(place) == supervisor(other)
+    neighbour = tree(place)
+    until(lambda: not held(other / "lock"))
+    assert result(other) == "finished"
+    labels = {labelled(pid) for pid in tree(place)}
+    assert (labels, mine in tree(place)) == ({label(place)}, True), "of the neighbour nothing was left, and all of this"
+    assert set(tree(place)) <= set(neighbour)
+    ask_to_end(place)
+    os.kill(supervisor(place), signal.SIGUSR2)
+    until(lambda: not held(place / "lock"))
+    assert result(place) == "stopped"
 
 
 def test_the_end_of_a_task_wakes_the_agent_at_once(yard: Yard) -> None:
@@ -225,7 +299,7 @@ def test_a_guard_that_was_lost_is_replaced_and_the_next_one_watches_its_tasks(
 
 @pytest.mark.chaos
 def test_a_supervisor_starts_a_guard_when_agent_and_guard_are_gone(yard: Yard) -> None:
-    (place, pids), (other, _) = yard.escaping("t1", ESCAPES["own session"]), yard.escaping("t2", "sleep 60")
+    (place, pids), (other, _) = yard.escaping("t1", ESCAPES["own session"]), yard.escaping("t2", "sleep 60", alone=True)
     yard.line.end()
     assert not guarded(yard.top)
     time.sleep(0.3)
@@ -320,7 +394,7 @@ def test_a_cgroup_is_killed_as_a_whole_even_where_nothing_else_knows_of_a_proces
 def test_tasks_of_another_user(yard: Yard) -> None:
     script = "id -un; umask; cat /proc/$PPID/environ; cd / && cat /proc/self/status; exec sleep 60"
     place = yard.start("t1", script, user=account("nobody"), directory="/")
-    until(lambda: b"NoNewPrivs" in (place / "stdout.0").read_bytes())
+    until(lambda: (place / "stdout.0").exists() and b"NoNewPrivs" in (place / "stdout.0").read_bytes())
     user, umask, *status = (place / "stdout.0").read_text().splitlines()
     assert (user, umask) == ("nobody", f"{_umask():04o}")
     assert {line.split()[1] for line in status if line.startswith(("Uid", "Gid"))} == {"65534"}

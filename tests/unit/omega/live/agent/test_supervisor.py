@@ -263,13 +263,14 @@ def test_out_of_memory_is_what_died_of_it_in_this_attempt(order: Order, command:
 
 def test_a_disk_without_room_for_a_file_ends_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = Output(tmp_path, "stdout", 20)
+    output.take(b"")
     with monkeypatch.context() as full:
         full.setattr(output, "_open", _no_room)
         output.take(b"0123456789")
         output.take(b"lost")
     output.take(b"abc")
     assert b"".join(StreamReader(tmp_path, "stdout").more()) == b"01234abc"
-    output.file.close()
+    output.close()
 
 
 def _no_room() -> None:
@@ -289,7 +290,7 @@ def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
     assert (reader.at, reader.cut) == (36, 13)
     assert [start for start, _ in files(tmp_path, "stdout")] == [0, 26, 33]
     assert tail(tmp_path, "stdout", 8) == b"stuvwxyz"
-    output.file.close()
+    output.close()
 
 
 # Restarts
