@@ -369,7 +369,7 @@ class Guard:
             changed = tasks.stat().st_mtime_ns
             if changed != self.listed:
                 # A change within the grain of the file system's clock leaves the time as it is.
-                self.listed = changed if time.time_ns() - changed > GRAIN_NS else 0
+                self.listed = changed if time.time_ns() - changed > GRAIN_NS else 0  # noqa: TID251 - as files have it
                 self._list(tasks)
         if self.foreign and now() - self.looked >= (LOOK_SECONDS if self.channel is not None else SCAN_SECONDS):
             self.looked = now()
