@@ -4,11 +4,13 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from omega.cellstate.errors import Unreachable
+from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull, Unreachable
 from omega.cellstate.server import check_suitable, server_info
 from omega.schedulers.process.log import log
 
 AWAY_SECONDS = 0.5
+PASSING = (Unreachable, ReadOnly, StoreFull, NotReplicated)
+"""What a store may be for a while: without an answer, or refusing writes."""
 T = TypeVar("T")
 
 
@@ -18,12 +20,12 @@ def await_store(url: str, member: str) -> None:
 
 
 def once_there(call: Callable[[], T], member: str, stopped: Callable[[], bool] = bool) -> T | None:
-    """Return what `call` returns, tried again while the store is away; None once `stopped` returns True."""
+    """Return what `call` returns, tried again while the store is away or refuses writes; None once stopped."""
     away = False
     while True:
         try:
             found = call()
-        except Unreachable as error:
+        except PASSING as error:
             if not away:
                 log.warning("store away", member=member, error=str(error))
             away = True

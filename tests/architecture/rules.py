@@ -17,8 +17,8 @@ MOST_LINES = 900
 MOST_ALIKE = 3
 
 DOORS = (
-    "cellstate/clock.py", "cellstate/connections.py", "cellstate/patience.py", "schedulers/process*", "omega/client/*", "omega/live*",
-    "omega/embedded/*", "omega/queries/mirror/mirrors.py", "omega/queries/mirror/cell_mirror.py",
+    "cellstate/clock.py", "cellstate/connections.py", "cellstate/patience.py", "schedulers/process*", "omega/client/*",
+    "omega/live*", "omega/embedded/*", "omega/queries/mirror/mirrors.py", "omega/queries/mirror/cell_mirror.py",
     "omega/web/*", "cli/*", "benchmarks/*", "tests/*",
 )  # fmt: skip
 """Where time passes and processes start. Everything else must run the same in real and in virtual time."""

@@ -75,7 +75,9 @@ def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
         with pytest.raises(StoreFull) as refusal:
             cell.submit([simple_job("one-more")], 0, "ada")
         assert str(refusal.value) == f"the store at {server.url} {FULL}"
-        assert refused_start(group, "batch/1") == f"error: the store at {server.url} {FULL}"
+        group.start("batch/1")
+        until(lambda: words_of(group, "batch/1"), "one that starts waits, and says why")
+        assert group.dead() == {}
         until(lambda: words_of(group, "batch/0"), "the scheduler says why it waits")
         until(lambda: len(seen(cell, "finished")) == len(running), "what runs can end")
         assert cell.members()["batch/0"][1]
@@ -127,7 +129,11 @@ def replica(url: str, refuse: bool) -> None:
 @pytest.mark.parametrize(
     ("turn", "why"), [(few_replicas, FEW_REPLICAS), pytest.param(replica, REPLICA, marks=pytest.mark.chaos)]
 )
-def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bool], None], why: str) -> None:
+def test_a_read_only_store_is_waited_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: Callable[[str, bool], None], why: str
+) -> None:
+    """By those at work, and by those that are started meanwhile."""
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     members = ("batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
     jobs = [simple_job(f"job-{number}", 2, ms=200, kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
     with (
@@ -141,8 +147,10 @@ def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bo
         with pytest.raises(ReadOnly) as refusal:
             cell.submit(jobs[20:], 0, "ada")
         assert str(refusal.value) == f"the store at {server.url} {why}"
-        assert refused_start(group, "batch/1") == f"error: the store at {server.url} {why}"
-        until(lambda: all(words_of(group, member) for member in members), "all say why they wait")
+        late = ("batch/1", "agent/late")
+        for member in late:
+            group.start(member)
+        until(lambda: all(words_of(group, member) for member in (*members, *late)), "all say why they wait")
         until(lambda: not any(alive for _, alive, _ in cell.members().values()), "their leases end")
         version = cell.counters()["version"]
         turn(server.url, False)
@@ -153,6 +161,10 @@ def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bo
         for member in members:
             said = [line.partition(" seconds=")[0] for line in words_of(group, member)]
             assert said == waited_for_store(member, f"the store at {server.url} {why}")
+        for member in late:
+            said = [line.partition(" seconds=")[0] for line in words_of(group, member)]
+            waits = [line for line in said if why in line]
+            assert len(waits) == 1, said
         check_all_ended(cell, jobs)
 
 

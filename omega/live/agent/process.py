@@ -35,7 +35,7 @@ from omega.live.metrics import shown
 from omega.schedulers.process.endpoint import METRICS
 from omega.schedulers.process.log import log
 from omega.schedulers.process.signals import leave_signals
-from omega.schedulers.process.store_wait import await_store
+from omega.schedulers.process.store_wait import await_store, once_there
 
 RING_SECONDS = 4.0
 """Time to wait at the mailbox per call; shorter than the reply timeout of a connection."""
@@ -157,7 +157,7 @@ class AgentLoop:
                 self.agent.look()
                 return
         except Fenced as error:
-            lost = isinstance(error, HistoryCut)
+            self.come, lost = False, isinstance(error, HistoryCut)
             self.log.warning("fenced", why=str(error) if lost else "its lease lapsed; it registers again")
             self.agent.cell.check_there()
         self.agent.come(self.until_gone)
@@ -273,7 +273,7 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         watch = AgentLoop(agent, wake_up)
         if agent.cell.unchecked:
             watch.log.warning(UNCHECKED)
-        watch.step()
+        once_there(watch.step, agent.executor, lambda: wake_up.stopped)
         came(agent)
         if agent.cgroups.why_not:
             watch.log.warning("no cgroups", why=agent.cgroups.why_not)
