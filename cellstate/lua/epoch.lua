@@ -11,7 +11,10 @@
 
 --@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
 
-local function digits(text) return text and match(text, '^%d+$') and tonumber(text) end
+local function digits(text) -- nil for what is no number, or none that resources.py counts exactly
+  local found = text and match(text, '^%d+$') and tonumber(text)
+  return found and found < 1e14 and found
+end
 local kind = redis.call('TYPE', epoch_key).ok
 local known = kind == 'hash' and redis.call('HMGET', epoch_key, 'number', 'at') or {}
 local pools_now = redis.call('HGET', pools_key, 'version') or '0'

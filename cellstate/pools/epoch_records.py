@@ -8,6 +8,7 @@ from zlib import crc32
 import msgpack
 
 from omega.cellstate.pools.shares import Epoch, Leaf, PoolShare
+from omega.cellstate.resources import LARGEST
 
 Value = TypeVar("Value")
 NUMBERS = {
@@ -41,10 +42,13 @@ def unpack(fields: Mapping[str, bytes]) -> Epoch:
     said = fields["digest"].decode()
     if digest(fields["shares"], fields["leaves"]) != said:
         raise ValueError(f"its digest is not {said}")
+    numbers = {own: int(fields[name]) for name, own in NUMBERS.items()}
+    if max(numbers.values()) > LARGEST:
+        raise ValueError(f"a number of it is above {LARGEST}")
     totals, pools, before, seconds, *took = msgpack.unpackb(fields["shares"])  # earlier records have no time
     shares, stored = [_share(each) for each in pools], _Leaves(fields["leaves"])
     return Epoch(
-        **{own: int(fields[name]) for name, own in NUMBERS.items()}, by=fields["by"].decode(),
+        **numbers, by=fields["by"].decode(),
         totals={name: tuple(each) for name, each in totals.items()}, pools={share.name: share for share in shares},
         leaf_shares=_Lazily(stored.shares), leaves=_Lazily(stored.leaves),
         before={name: (tuple(volume), last) for name, (volume, last) in before.items()}, seconds=seconds,

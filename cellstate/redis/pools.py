@@ -21,6 +21,7 @@ from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import Script, script
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply
+from omega.cellstate.resources import LARGEST
 from omega.cellstate.schema import COPIES, REPLACED
 from omega.cellstate.server import translate
 from omega.cellstate.transaction import Position
@@ -291,7 +292,7 @@ def _numbers(words: object) -> tuple[int, int, int, int] | None:
         return None
     if all(word is None for word in words):
         return 0, 0, 0, 0
-    if not all(word is not None and word.isdigit() for word in words):
+    if not all(word is not None and word.isdigit() and int(word) <= LARGEST for word in words):
         return None
     number, at_ms, read, published = map(int, words)
     return number, at_ms, read, published
