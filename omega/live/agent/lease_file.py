@@ -56,13 +56,13 @@ def is_asked_to_end(place: Path) -> bool:
 
 
 def write(path: Path, text: str, room: int = 0) -> None:
-    """Write a file atomically; on a full disk, in place within its reserved `room` (bytes)."""
+    """Write a file atomically; on a full disk, in place within its reserved `room` (bytes). Raises OSError."""
     new, data = path.with_name(f"{path.name}.new"), text.encode().ljust(room)
     try:
         new.write_bytes(data)
         new.replace(path)
-    except OSError:
+    except OSError as error:
         if not room:
-            raise
+            raise OSError(error.errno, error.strerror, str(path)) from None  # a full disk names no file
         with path.open("r+b", buffering=0) as file:
             file.write(data)

@@ -147,6 +147,9 @@ def write_private(path: Path, text: str) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None  # a full disk names no file
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
