@@ -84,9 +84,9 @@ class JobsDue:
             if snapshot.unnamed_since is None:
                 snapshot.unnamed_since = self._now
             elif self.is_late(snapshot, self._now):
-                # Without its own share a job takes what its pool still lacks, then whatever is free.
+                # Without its own share a job takes what its pool still lacks, then what no other pool lacks.
                 rest = fitting(work, self._rest(shares, leaf))
-                return rest if any(rest) else None
+                return rest if any(rest) else fitting(work, self._spare(shares, leaf, free))
         return fits
 
     def _fits(self, work: Work, leaf: str, free: Sequence[float], snapshot: Snapshot) -> list[int]:
@@ -104,6 +104,19 @@ class JobsDue:
         """Return what a leaf pool lacks of what is due to it."""
         held = [] if self._snapshot is None else self._snapshot.usage.of_leaf(leaf)
         return [part - has + _SMALL for part, has in zip(shares.due(leaf or NOBODY), held, strict=True)]
+
+    def _spare(self, shares: EpochShares, leaf: str, free: Sequence[float]) -> list[float]:
+        """Return what is free beside what the other pools want of what is due to them."""
+        if self._snapshot is None:
+            return list(free)
+        usage, spare = self._snapshot.usage, list(free)
+        for each in usage.leaves():
+            if each != leaf:
+                lacks = (min(wants, max(0.0, lack)) for wants, lack in zip(
+                    usage.wanted_by_leaf(each), self._rest(shares, each), strict=True
+                ))  # fmt: skip
+                spare = list(map(sub, spare, lacks))
+        return spare
 
     def ample(self) -> Sequence[int] | None:
         """Return what all jobs may hold while no pool wants more than what remains; None: that is not known."""

@@ -252,6 +252,26 @@ def test_without_an_epoch_jobs_start_after_two_seconds_by_the_weights_and_guaran
     assert {found.pool for found in queue.choose(3.0, 4)} == {"a", "b"}, "the published shares hold from then on"
 
 
+@pytest.mark.parametrize(("wanted", "taken"), [(60, 0), (20, 40), (0, 60)])
+def test_without_an_epoch_a_pool_with_its_share_leaves_what_another_lacks(wanted: int, taken: int) -> None:
+    """The other pool's jobs are another scheduler's; 60 of 120 are due to each, and one holds its 60."""
+    copy, queue = snapshot(*[(12,)] * 10), Queue(FairPools())
+    copy.pools, copy.resources = Pools((Pool("a"), Pool("b"))), ("cpu",)
+    copy.epoch = epoch_of(a=0.0, b=0.0)
+    copy.usage.change(("a", ""), (60,), (1_000,))
+    copy.usage.change(("b", ""), (0,), (wanted,))
+    queue.ready.add_all([work(((1,), 1), name=f"a{order}", order=order, pool="a") for order in range(120)])
+    queue.observe(copy, 0.0)
+    queue.choose(0.0, 120)
+    started = list[Work]()
+    for look in range(10):
+        late = UNNAMED_SECONDS + 0.1 * (1 + look)
+        queue.observe(copy, late)
+        queue.requeue(copy, NoPreemption(), Random(1), late)
+        started = started or queue.choose(late, 120)
+    assert len(started) == taken
+
+
 def test_a_job_that_may_evict_waits_for_the_turn_of_its_scheduler_and_leaves_room_that_is_freed_meanwhile() -> None:
     copy = snapshot((100,))
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
