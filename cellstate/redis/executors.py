@@ -95,9 +95,13 @@ class RedisExecutors(RedisReads):
     def executor_records(self) -> dict[str, ExecutorRecord]:
         known = dict(self._readable("agents", sorted(self._hash("agents").items()), _incarnation_and_lease))
         lives = self._leases(list(known))
-        return {
-            name: ExecutorRecord(int(number or 0), known[name][0], name in lives, known[name][1])
+        numbers = {
+            name: self._record("executors", name, int, number or 0)
             for name, number in self._fields("executors", list(known))
+        }
+        return {
+            name: ExecutorRecord(numbers[name] or 0, incarnation, name in lives, lease)
+            for name, (incarnation, lease) in known.items()
         }
 
     @override

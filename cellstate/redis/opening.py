@@ -119,7 +119,7 @@ class RedisOpening(RedisCalls):
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
             raise NotFound(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
-            self._check_schema(schema.decode())
+            self._check_schema(schema.decode(errors="replace"))
             if migrating is not None:
                 repeat = f"wait, or repeat omega store migrate {self.name}"
                 raise Unsuitable(f"cell {self.name}: is being migrated; {repeat}")
@@ -128,7 +128,7 @@ class RedisOpening(RedisCalls):
         self._adopt(self._read_durability(durability))
         if not any_schema:
             self._require_fsync(self.durability)
-        return str(resources.decode())
+        return str(resources.decode(errors="replace"))
 
     def _read_durability(self, text: bytes | None) -> Durability:
         try:
@@ -170,7 +170,7 @@ class RedisOpening(RedisCalls):
             raise
 
     def _check_schema(self, schema: str) -> None:
-        if not schema.isdigit():
+        if not schema.isdecimal():
             raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
         if int(schema) == keys.SCHEMA:
             return

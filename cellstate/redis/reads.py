@@ -111,7 +111,9 @@ class RedisReads(RedisCuts):
         number = self._command(self.client.hget, self._prefix + "executors", executor)
         if number is None:
             raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
-        return int(number)
+        if (found := self._record("executors", executor, int, number)) is None:
+            raise Unreadable(f"executor {executor!r}: its number {number!r} is none; restore the cell from a backup")
+        return found
 
     @override
     def kinds(self) -> dict[str, KindUse]:
