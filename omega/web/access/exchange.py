@@ -124,6 +124,12 @@ class Exchange:
                 kept.append((b"cache-control", self.caching))
             message = {**message, "headers": [*kept, *HEADERS.items(), *self.added]}
             self.started, self.cancel.deadline = True, inf
+        elif self.scope["method"] == "HEAD":
+            self.over = True
+            await self.server_send({"type": "http.response.body", "body": b"", "more_body": False})
+            if message.get("more_body", False):
+                self.cancel.cancel()  # a stream, or output that would be read to its end for nobody
+            return
         elif not message.get("more_body", False):
             self.over = True
         await self.server_send(message)

@@ -36,7 +36,7 @@ class Login:
                 raise Refusal(403, "a link on a page led here; copy the address, and open it yourself")
             back = dict(rest).get("next", "/") if path == LOGIN else local(path, rest)
             await self._begin(exchange, site, tokens[0], back)
-        elif path == LOGIN and method == "GET":
+        elif path == LOGIN and method in ("GET", "HEAD"):
             await exchange.respond(page(dict(rest).get("next", "/"), UNKNOWN if ("failed", "1") in rest else ""))
         elif path == LOGIN and method == "POST":
             if headers.get("sec-fetch-site", "") in ELSEWHERE:
