@@ -26,8 +26,8 @@ from omega.web.app import ROUTERS
 from omega.web.listening import Listen
 from omega.web.member import settings_of
 from omega.web.server import Settings, WebServer
-from tests.integration.stage import until
 from tests.cli.conftest import Omega, cell, omega
+from tests.integration.stage import until
 
 __all__ = ["cell", "omega"]
 
