@@ -18,9 +18,9 @@ from tests.web.visiting import visit
 CELL = "console-forms"
 AT = f"/cells/{CELL}"
 PAGES = (
-    "/", "/jobs", "/jobs/train", "/jobs/train/file", "/jobs/train/change?action=hold", "/jobs/extract/file", "/machines",
-    "/machines/node-00007", "/machines/node-00149", "/schedulers", "/pools", "/pools/change", "/plan?example=1",
-    "/events",
+    "/", "/jobs", "/jobs/train", "/jobs/train/file", "/jobs/train/change?action=hold", "/jobs/extract/file",
+    "/machines", "/machines/node-00007", "/machines/node-00149", "/schedulers", "/pools", "/pools/change",
+    "/plan?example=1", "/events",
 )  # fmt: skip
 HOSTILE = "$(touch x)`id`;'\""
 pytestmark = [pytest.mark.server, pytest.mark.anyio]
