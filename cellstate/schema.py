@@ -117,6 +117,7 @@ SPEC = (
     SpecField("on_abandon", "what happens to its running tasks when it is abandoned", seen=Seen.DECLARED),
     SpecField("environment", "variables of its commands", seen=Seen.DECLARED),
     SpecField("directory", "where its commands run", seen=Seen.DECLARED),
+    SpecField("submission", "a digest of the jobs of its request, which an Idempotency-Key names", seen=Seen.DECLARED),
     SpecField("submitted_in", "the folder of its submission", seen=Seen.DECLARED),
     SpecField(POLICY, "fields that schedulers and policies declare (schedulers/job_fields.py)", seen=Seen.DECLARED),
     SpecField("logical_name", "of a job of Google's trace", seen=Seen.DECLARED),

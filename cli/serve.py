@@ -1,10 +1,11 @@
 """``omega serve``: the HTTP API and the web console of the cells of a store."""
 
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -138,6 +139,8 @@ def needing_extra() -> Iterator[None]:
 
 def announce(app: App, serving: "Serving") -> None:
     """Print where the server is."""
+    if _is_readable_file(sys.stdout):
+        serving = serving._replace(login=serving.url)
     if app.as_json:
         render.json_line({"store": app.shown_url} | serving.as_json())
         return
@@ -147,3 +150,12 @@ def announce(app: App, serving: "Serving") -> None:
     render.line(f"console: {serving.login}")  # on a line of its own, which a terminal does not break
     render.line("ready: open the address of the console   (Ctrl-C here stops it)")
     sys.stdout.flush()
+
+
+def _is_readable_file(stream: TextIO) -> bool:
+    """Return whether output goes to a file that others can read: the token is not written there."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o077)

@@ -24,7 +24,7 @@ from omega.queries.use import BY, use
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.pass_obj
 def command(app: App, by: str, begin: str | None, end: str | None, as_csv: bool) -> None:
-    """Show what users, pools or kinds used: core-hours, memory-hours (MiB), tasks, waits, evictions.
+    """Show what users, pools or kinds used: core-hours, MiB-hours of memory, tasks, waits, evictions.
 
     Hourly sums are kept for 90 days and count as whole hours. Housekeeping adds each entry of the log once, within
     a lease; the output says up to which time it has. Spans of which entries were trimmed before are listed as gaps.
@@ -65,7 +65,7 @@ def _csv(document: Mapping[str, Any], by: str) -> list[str]:
 def _show(document: Mapping[str, Any], by: str) -> None:
     rows = [
         {by: each[by] or "-"}
-        | {f">{name.replace('_', '-')}": f"{each[name]:,.2f}" for name in each if name.endswith("_hours")}
+        | {f">{_heading(name)}": f"{each[name]:,.2f}" for name in each if name.endswith("_hours")}
         | {f">{name}": each[name] for name in ("started", "finished", "failed", "evicted", "lost")}
         | {">mean wait": "" if each["mean_wait_seconds"] is None else units.seconds(each["mean_wait_seconds"])}
         for each in document["use"]
@@ -77,6 +77,11 @@ def _show(document: Mapping[str, Any], by: str) -> None:
         render.note(f"counted up to {_clock(document['counted_to_ms'])}; housekeeping adds what came later")
     for gap in document["gaps"]:
         render.note(f"gap: what tasks held is unknown from {_clock(gap['from_ms'])} to {_clock(gap['to_ms'])}")
+
+
+def _heading(name: str) -> str:
+    """Return the heading of a column: the unit of what was held, for an hour."""
+    return {"cpu_hours": "core-hours", "memory_hours": "MiB-hours"}.get(name, name.replace("_", "-"))
 
 
 def _clock(at_ms: int) -> str:

@@ -16,6 +16,13 @@ sentinels=sentinel-1:26379,sentinel-2:26379,sentinel-3:26379
 mkdir -p secrets data/prometheus data/grafana data/agent-1 data/agent-2
 echo "redis+sentinel://:$store@$sentinels/omega?sentinel_password=$sentinel" > secrets/store-url
 password > secrets/grafana-password
+password > secrets/web-token
+password > secrets/web-metrics-token
+hashed() { sha256sum < "$1" | cut -d" " -f1; }
+{
+    echo "sha256:$(hashed secrets/web-token) $(id -un) operator"
+    echo "sha256:$(hashed secrets/web-metrics-token) prometheus reader"
+} > secrets/web-tokens
 for number in 1 2 3; do
     mkdir -p "data/store-$number" "data/sentinel-$number"
     {

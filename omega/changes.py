@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate import refusals
 from omega.cellstate.errors import NotOwner, Overtaken, Refused
 from omega.cellstate.model import JobState
 from omega.cellstate.pages import own_groups
@@ -12,7 +13,7 @@ from omega.users import user_of
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.ports import JobStore, Queries
     from omega.updating import JobUpdate
 
 ATTEMPTS = 5
@@ -83,8 +84,9 @@ def update(
     for attempt in range(ATTEMPTS):
         job = to_update(cell, spec)
         check_owner(me, cell, [job], force=force)
+        check_index(cell, job, check)
         if job.state > JobState.HELD and ended(job):
-            return _restart(cell, job, spec, check, now_ms(), by)
+            return _restart(cell, job, spec, now_ms(), by)
         again = cell.update_state(job.id).startswith("stalled")
         wanted = job_update(job, spec, now_ms(), by, again=again)
         try:
@@ -109,14 +111,10 @@ def to_update(cell: "JobStore", spec: "JobSpec") -> "Job":
     return job
 
 
-def _restart(
-    cell: "JobStore", job: "Job", spec: "JobSpec", check: int | None, at_ms: int, by: str
-) -> "tuple[Job, JobUpdate]":
+def _restart(cell: "JobStore", job: "Job", spec: "JobSpec", at_ms: int, by: str) -> "tuple[Job, JobUpdate]":
     from omega.submission import new_id, refusal
     from omega.updating import JobUpdate, restarted
 
-    if check is not None and check != job.modified:
-        raise Overtaken(f"job {job.name}: was changed since; its modify index is {job.modified}")
     fresh = restarted(job, spec, new_id(), at_ms, by)
     targets = fresh.spec["targets"]
     plain = replace(fresh, spec={name: value for name, value in fresh.spec.items() if name != "targets"})
@@ -130,6 +128,15 @@ def _restart(
         raise Refused(f"job {job.name}: restarted as {fresh.id}, and ended already; see omega events")
     whole = {**submitted.spec, "targets": targets}
     return cell.update(fresh.id, (), whole, at_ms, by), JobUpdate((), whole, 0, restarts=True)
+
+
+def check_index(cell: "Queries", job: "Job", check: int | None) -> None:
+    """Raise Overtaken unless a job has the modify index that its caller read.
+
+    The store compares once more where it changes something; where nothing is to be changed, this is the only check.
+    """
+    if check is not None and check != job.modified:
+        raise refusals.refusal(cell.name, job.id, "moved", job)
 
 
 def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str, check: int | None = None) -> "Job":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ORIGIN = "rerun_of"
 """The annotation of a job that was submitted again: the id of its origin."""
-_OWN = ("user", *SOURCES.values(), "targets", "version", "versions", "after", "logical_name")
+_OWN = ("user", *SOURCES.values(), "submission", "targets", "version", "versions", "after", "logical_name")
 """Fields of a specification that a job does not take from its origin."""
 
 

@@ -83,7 +83,7 @@ STORED_APART = ("kind", "precedence", "gang", "gang_min")
 """Refused fields that are the job's own attributes: they decide the scheduler, and the job's rights over others."""
 KEPT = ("user", "pool", "expected_duration", "policy", "after")
 """Refused fields of its spec: they decide its lane, orderings read them, or its start followed them. Unstated: kept."""
-OWN = ("submitted_in", *SOURCES.values())
+OWN = ("submitted_in", "submission", *SOURCES.values())
 """Fields of the spec that are no fields of a job file; an update keeps them."""
 
 

@@ -264,6 +264,8 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         cell.members()
         records = {job.id: job for job in (self._find(cell, name, jobs.job_to_change) for name in asked)}
         changes.check_owner(self.user, cell, records.values(), force=force)
+        for record in records.values():
+            changes.check_index(cell, record, check)
         return list(records.values())
 
     def _change(

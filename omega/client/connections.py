@@ -83,8 +83,9 @@ class Connections:
         with self._lock:
             if self._closed:
                 raise Refused("the client is closed; make another one")
-            if self._free:
-                return self._free.pop()
+            free = self._free.pop() if self._free else None
+        if free is not None:
+            return _still_there(free)
         if self.several is not None:
             raise Refused(f"cell {self._cell}: this call takes one cell; submit, jobs and status take several")
         return self.open(self._cell or which(self.cells(), self.shown_url))
@@ -135,3 +136,13 @@ class DryConnections(Connections):
     @override
     def close(self) -> None:
         self._own.close()
+
+
+def _still_there(cell: "StoredCell") -> "StoredCell":
+    """Return a cell that an earlier call used. Raises NotFound when it was deleted since: it would read as empty."""
+    try:
+        cell.check_exists()
+    except BaseException:
+        cell.close()
+        raise
+    return cell

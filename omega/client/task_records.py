@@ -56,9 +56,12 @@ class TaskRecords:
         group: str | None = None,
         name: str | None = None,
         hold: bool = False,
+        check: int | None = None,
         force: bool = False,
     ) -> Document:
         """Submit a job again, its `failed` tasks, or the `tasks` with these indices of a `group`, as a new job.
+
+        `check` is the modify index of the job; Overtaken when it is another.
 
         Its annotation ``rerun_of`` names the origin. See ``omega job rerun``.
         """
@@ -68,6 +71,7 @@ class TaskRecords:
             cell.members()
             origin = job_to_change(cell, job)
             changes.check_owner(self.user, cell, [origin], force=force)
+            changes.check_index(cell, origin, check)
             spec = rerun(cell, origin, name, failed=failed, tasks=tasks, group=group)
             one = Submission([spec], hold, drawn={spec.id})
             submit_together(cell, [one], self._submissions, user=self.user, by=self._by)

@@ -1,12 +1,15 @@
 """Submissions that go to the store together: one that is refused changes nothing for the others."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from omega import submission
 from omega.cellstate.clock import now_ms
-from omega.cellstate.errors import OmegaError, StoreError
+from omega.cellstate.errors import Duplicate, OmegaError, StoreError
 from omega.client.given_jobs import JobLike, given_jobs
 from omega.queries.job_fields import KindFields
 from omega.queries.job_warnings import warnings_of
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from omega.queries.working_copy import Members
 
 Document = dict[str, Any]
+SUBMISSION = "submission"
+"""The field of a job's specification with the digest of the request that submitted it under an Idempotency-Key."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,11 +35,18 @@ class Submission:
     hold: bool = False
     new: bool = False
     next_id: Callable[[], str] = submission.new_id
+    once: bool = False
+    """Whether the ids follow from a key: jobs that have them were submitted before, by the same request or another."""
     answer: Document | None = None
     error: OmegaError | None = None
+    order: dict[str, int] = field(default_factory=dict)
+    """Places of ids in the answer, where some jobs are not sent."""
     drawn: set[str] = field(default_factory=set)
     """Ids that a dry run made, and that the submission would make anew."""
     specs: "list[JobSpec]" = field(default_factory=list)
+    """Those that are to be sent."""
+    there: "dict[str, tuple[JobSpec, Submitted]]" = field(default_factory=dict)
+    """Those that an earlier request with the same key submitted, by their ids."""
     warnings: list[str] = field(default_factory=list)
     answers: "list[Submitted]" = field(default_factory=list)
 
@@ -54,12 +66,17 @@ def submit_together(cell: "JobStore", asked: Sequence[Submission], kept: "Submis
     fields = KindFields(cell, members)
     for each in asked:
         next_id = _marked(each) if cell.dry else each.next_id
+        keyed = list[str]()
         try:
-            given = given_jobs(cell, each.jobs, fields, next_id)
+            if each.once:
+                each.jobs = [_parsed(job) for job in each.jobs]
+            given = given_jobs(cell, each.jobs, fields, _noted(next_id, keyed) if each.once else next_id)
             each.hold, each.warnings = each.hold or given.hold, given.warnings
             each.specs = submission.prepared(cell, given.specs, user, fields)
             if each.new:
                 submission.check_new(cell, each.specs)
+            if keyed:
+                _leave_out(cell, each, keyed)
             submission.check_pools(cell, each.specs, pools)
         except StoreError:
             raise
@@ -85,6 +102,59 @@ def _marked(asked: Submission) -> Callable[[], str]:
         return drawn
 
     return next_id
+
+
+def _parsed(job: JobLike) -> JobLike:
+    from omega.jobfile.document import parse
+    from omega.jobfile.reader import JobFile
+
+    if not isinstance(job, JobFile) or job.document is not None:
+        return job
+    return replace(job, document=parse(job.name, job.text, is_json=job.is_json))
+
+
+def _noted(next_id: Callable[[], str], keyed: list[str]) -> Callable[[], str]:
+    def noted() -> str:
+        keyed.append(drawn := next_id())
+        return drawn
+
+    return noted
+
+
+def _leave_out(cell: "JobStore", asked: Submission, keyed: Sequence[str]) -> None:
+    """Leave out jobs that a request with the same key submitted; what happened to them since does not matter.
+
+    Each job with an id of the key has a digest of all jobs of its request. Raises Duplicate for that of other jobs.
+    """
+    from omega.cellstate.replies import Submitted
+
+    digest = _digest(asked.jobs)
+    asked.specs = [
+        replace(spec, spec={**spec.spec, SUBMISSION: digest}) if spec.id in keyed else spec for spec in asked.specs
+    ]
+    asked.order = {spec.id: place for place, spec in enumerate(asked.specs)}
+    known = cell.jobs_by_id(sorted(keyed))
+    if any(spec.get(SUBMISSION) != digest for spec in cell.specs(sorted(known)).values()):
+        raise Duplicate("Idempotency-Key: an earlier request submitted other jobs with this key; use another key")
+    asked.there = {
+        spec.id: (spec, Submitted(spec.id, "same", "", known[spec.id].modified))
+        for spec in asked.specs
+        if spec.id in known
+    }
+    asked.specs = [spec for spec in asked.specs if spec.id not in known]
+
+
+def _digest(jobs: Sequence[JobLike]) -> str:
+    """Return a digest of jobs as they were given: what they wait for and admissions may differ the next time."""
+    given = [getattr(getattr(job, "document", None), "value", job) for job in jobs]
+    return blake2b(json.dumps(_sorted(given), default=str).encode(), digest_size=12).hexdigest()
+
+
+def _sorted(value: Any) -> Any:
+    """Return a plain value in which the order of fields does not matter."""
+    if isinstance(value, Mapping):
+        return sorted([str(name), _sorted(each)] for name, each in value.items())
+    return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _check_names(cell: "JobStore", asked: Sequence[Submission]) -> None:
@@ -118,6 +188,10 @@ def _send(cell: "JobStore", asked: Sequence[Submission], kept: "Submissions", by
                     return  # the jobs of later calls are not sent
 
 
+def _place(order: Mapping[str, int], row: Document) -> int:
+    return order[row["id"]]
+
+
 def _tried(row: Document, drawn: Collection[str]) -> Document:
     """Return the row of a job that a dry run submitted, without what only the submission gives it."""
     unknown = {"modify_index": None} if row["status"] == submission.WORDS["new"] else {}
@@ -128,7 +202,11 @@ def _answer(cell: "JobStore", asked: Sequence[Submission], members: "Members", p
     pairs = [zip(each.specs, each.answers, strict=True) for each in asked]
     fresh = [[spec for spec, answer in each if answer.status == "new"] for each in pairs]
     for each, warned in zip(asked, warnings_of(cell, fresh, members, pools), strict=True):
-        rows = submission.submitted_json(each.specs, each.answers)
+        there = list(each.there.values())
+        specs, answers = [*each.specs, *(spec for spec, _ in there)], [*each.answers, *(known for _, known in there)]
+        rows = submission.submitted_json(specs, answers)
+        if there:
+            rows.sort(key=partial(_place, each.order))
         if cell.dry:
             rows = [_tried(row, each.drawn) for row in rows]
         each.answer = {"cell": cell.name, "jobs": rows, "warnings": [*each.warnings, *warned]}

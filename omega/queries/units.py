@@ -59,7 +59,7 @@ def amount(name: str, value: int) -> str:
         return memory(value)
     if name == "cpu":
         cores = value / 1000
-        return f"{cores:,.0f}" if cores >= 100 or cores == int(cores) else f"{cores:,.1f}"
+        return f"{cores:,.0f}" if cores >= 100 or cores == int(cores) else _short(cores)
     return f"{value:,}"
 
 
@@ -75,7 +75,8 @@ def in_use(name: str, used: int, capacity: int) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
+    """Return a number with a digit after the point, below one with three: 20m cores are 0.02, not 0.0."""
+    return f"{value:.1f}".removesuffix(".0") if value >= 1 else f"{value:.3f}".rstrip("0").removesuffix(".")
 
 
 def recently(past: "Recently") -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -19,6 +19,7 @@ from omega.cellstate.resources import shown
 from omega.web import problems
 from omega.web.access.admissions import Access
 from omega.web.access.gate import Gate
+from omega.web.api.answers import matches
 from omega.web.api.slashes import EncodedSlashes
 from omega.web.console.errors import error_page
 from omega.web.console.live import LivePages
@@ -49,6 +50,16 @@ ROUTERS = (
 """Modules with a `router`, in the order in which their routes are tried: those of `api`, then those of `console`."""
 
 
+class Files(StaticFiles):
+    """The files of the pages; ``If-None-Match: *`` is met by every file."""
+
+    def is_not_modified(self, response_headers: Headers, request_headers: Headers) -> bool:
+        """Return whether the browser has a file."""
+        return matches(request_headers.getlist("if-none-match"), response_headers["etag"]) or super().is_not_modified(
+            response_headers, request_headers
+        )
+
+
 class Application(FastAPI):
     """The application behind the gate, which also sees the answers to errors of the application."""
 
@@ -65,35 +76,54 @@ class Application(FastAPI):
         return self.openapi_schema
 
 
+CONDITIONS = ("if-match", "if-none-match", "if-unmodified-since", "idempotency-key")
+"""Headers on which a change depends: a route that does not know them would make it without their condition."""
+
+
 class KnownWords:
-    """Refuses words of a query that a route of the API does not have: a change with a misspelt ``dry_run`` is none."""
+    """Refuses words of a query, and conditions of a change, that a route of the API does not have.
+
+    A change with a misspelt ``dry_run`` would be made, and one with ``If-Match`` whatever happened before.
+    """
 
     def __init__(self, app: ASGIApp, application: Application) -> None:
         self.app, self.application = app, application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] == "http" and scope["query_string"] and scope["path"].startswith("/v1/"):
-            known = self._known(scope)
-            unknown = [] if known is None else sorted(QueryParams(scope["query_string"]).keys() - known)
-            if known is not None and unknown:
-                words = ", ".join(sorted(known)) or "none"
-                error = BadInput(f"query {shown(unknown[0])}: unknown; allowed: {words}")
-                await problems.of_error(error)(scope, receive, send)
-                return
+        error = self._error(scope) if scope["type"] == "http" and scope["path"].startswith("/v1/") else None
+        if error is not None:
+            await problems.of_error(error)(scope, receive, send)
+            return
         await self.app(scope, receive, send)
 
-    def _known(self, scope: Scope) -> frozenset[str] | None:
-        """Return the words of the route of a request, as the OpenAPI document has them; None without such a route."""
+    def _error(self, scope: Scope) -> BadInput | None:
+        given = [] if scope["method"] == "GET" else [each for each in CONDITIONS if each in Headers(scope=scope)]
+        known = self._known(scope) if scope["query_string"] or given else None
+        if known is None:
+            return None
+        words, headers = known
+        if unknown := sorted(QueryParams(scope["query_string"]).keys() - words):
+            return BadInput(f"query {shown(unknown[0])}: unknown; allowed: {', '.join(sorted(words)) or 'none'}")
+        if unmet := [each for each in given if each not in headers]:
+            return BadInput(f"{unmet[0].title()}: {scope['method']} {scope['path']} does not take it; leave it out")
+        return None
+
+    def _known(self, scope: Scope) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Return the words and headers of a request's route, as the OpenAPI document has them; None without a route."""
         for route in (each for name in ROUTERS for each in import_module(name).router.routes):
             if isinstance(route, Route) and route.matches(scope)[0] is Match.FULL:
                 return self._words.get((route.path_format, scope["method"].lower()))
         return None
 
     @cached_property
-    def _words(self) -> Mapping[tuple[str, str], frozenset[str]]:
+    def _words(self) -> Mapping[tuple[str, str], tuple[frozenset[str], frozenset[str]]]:
+        def names(said: Mapping[str, Any], where: str) -> frozenset[str]:
+            named = (each["name"] for each in said.get("parameters", ()) if each["in"] == where)
+            return frozenset(name if where == "query" else name.lower() for name in named)
+
         return {
-            (path, method): frozenset(each["name"] for each in said.get("parameters", ()) if each["in"] == "query")
+            (path, method): (names(said, "query"), names(said, "header"))
             for path, methods in self.application.openapi()["paths"].items()
             for method, said in methods.items()
         }
@@ -115,7 +145,7 @@ def create_app(service: Service, access: Access) -> Application:
     )
     app.access, app.state.service = access, service
     app.state.streams, app.state.pages = OpenStreams(), LivePages()
-    app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
+    app.mount("/static", Files(directory=Path(__file__).with_name("static")), name="static")
     for name in ROUTERS:
         router: APIRouter = import_module(name).router
         app.include_router(router)

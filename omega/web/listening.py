@@ -89,13 +89,19 @@ class Listen:
 
 
 def _bind_path(path: Path) -> socket.socket:
-    """Return a socket at a path that only its user can reach: mode 0600 in a folder of mode 0700. Raises Refused."""
+    """Return a socket at a path that its user can reach, and the group of its folder if that may enter it.
+
+    So it has mode 0600 in a folder of mode 0700, and 0660 in one of 0750, as for a proxy. Raises Refused.
+    """
     try:
         if not path.parent.exists():
             path.parent.mkdir(mode=0o700, parents=True)
         facts = path.parent.stat()
-        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
-            raise Refused(f"folder {path.parent}: is not yours alone; use one with mode 0700 for the socket")
+        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o027:
+            raise Refused(
+                f"folder {path.parent}: is not yours alone; use one with mode 0700 for the socket, or 0750 with the "
+                "group of a proxy"
+            )
         if path.is_socket() and not _answers(path):
             path.unlink()
         made, before = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM), os.umask(0o177)
@@ -104,6 +110,9 @@ def _bind_path(path: Path) -> socket.socket:
                 made.bind(str(path))
             finally:
                 os.umask(before)
+            if facts.st_mode & stat.S_IXGRP:
+                os.chown(path, -1, facts.st_gid)
+                path.chmod(0o660)
             made.listen(BACKLOG)
     except OSError as error:
         raise Refused(f"socket {path}: {(error.strerror or str(error)).lower()}; choose another path") from None

@@ -23,6 +23,7 @@ STATUS: Mapping[type[OmegaError], int] = {
     errors.NotOwner: 403,
     errors.Overtaken: 412,
     errors.JobLost: 410,
+    errors.CellGone: 410,
     errors.Refused: 409,
     errors.Forbidden: 403,
     errors.StoreFull: 507,
@@ -101,6 +102,9 @@ def _of_parameters(error: RequestValidationError) -> Response:
     parts = []
     for each in error.errors():
         place, *path = each["loc"]
+        if each["type"] == "json_invalid":  # its place is a position in the text
+            parts.append(f"{place}: {each['ctx']['error']}")
+            continue
         parts.append(f"{place} {'.'.join(map(str, path))}: {each['msg'].lower()}".replace(" :", ":"))
     return problem(422, "Bad input", "; also ".join(dict.fromkeys(parts)))
 
@@ -111,7 +115,8 @@ def _methods(app: FastAPI, path: str) -> str:
     for template, operations in paths.items():
         if path not in paths and re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
             found |= operations.keys()
-    return ", ".join(sorted(map(str.upper, found | paths.get(path, {}).keys())))
+    found |= paths.get(path, {}).keys()
+    return ", ".join(sorted(map(str.upper, found | ({"head"} if "get" in found else set()))))
 
 
 Handler = Callable[[Request, Any], Awaitable[Response]]

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl
 import msgpack
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process, to_thread
 from fastapi import Request
+from starlette.datastructures import ImmutableMultiDict
 
 from omega.cellstate.errors import BadInput
 from omega.jobfile.document import Document, parse
@@ -57,14 +58,17 @@ async def read_document(name: str, text: str, content: str, *, is_json: bool) ->
     return (await to_thread.run_sync(call, limiter=_threads)).value
 
 
-async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form; of a field that is there twice the last one. Raises BadInput, Unsupported."""
+async def read_form(request: Request) -> ImmutableMultiDict[str, str]:
+    """Return the fields of a form; `get` returns the last one of a field that is there twice.
+
+    Raises BadInput, Unsupported.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Unsupported(f"the form is not {FORM}; send it as a page of the console does")
     body = (await request.body()).decode("latin-1")
 
-    def fields() -> dict[str, str]:
-        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    def fields() -> ImmutableMultiDict[str, str]:
+        return ImmutableMultiDict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
 
     try:
         return await to_thread.run_sync(fields, limiter=_threads)

@@ -130,9 +130,9 @@ class WebServer:
         context = _tls(self.settings)
         bound, written = self.listen.bind(), None
         try:
-            url = self.settings.public[0] if self.settings.public else self._url(bound)
+            url = f"{origin_of(self.settings.public[0])}/" if self.settings.public else self._url(bound)
             written = self._write_token(bound)
-            login = f"{url.rstrip('/')}/{f'?token={quote(self.token)}' if self.token else ''}"
+            login = f"{url}{f'?token={quote(self.token)}' if self.token else ''}"
             asyncio.run(self._serve(bound, context, lambda: ready(Serving(url, login, written))))
         finally:
             for path in (written, self.listen.path):

@@ -56,7 +56,7 @@ def browser(chromium: tuple[Browser, Loop]) -> Iterator[Browser]:
 
 def is_problem(message: ConsoleMessage) -> bool:
     """Whether the browser logs an error; it logs each answer of a form that is shown again as one."""
-    return message.type == "error" and "status of 422" not in message.text
+    return message.type == "error" and not any(f"status of {status}" in message.text for status in (401, 403, 422))
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ def test_core_hours_tasks_and_waits(omega: Omega, cell: RedisCell) -> None:
     (of_pool,) = omega.json("usage", "--by", "pool", "--to", "2100-01-01")["use"]
     assert (of_pool["pool"], of_pool["started"]) == ("web", 2)
     assert omega.text("usage", "--by", "pool", "--to", "2100-01-01").splitlines()[1].split()[0] == "web"
+    assert omega.text("usage", "--to", "2100-01-01").splitlines()[0].split()[1:3] == ["core-hours", "MiB-hours"]
     until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(document["counted_to_ms"] / 1000))
     told = omega.run("usage", "--to", "2100-01-01").output
     assert f"counted up to {until}; housekeeping adds what came later" in told

@@ -41,7 +41,8 @@ class Deployment:
             text = re.sub(rf"\b{name}([: ])(?:6379|26379)\b", rf"{HERE}\g<1>{port}", text)
         text = re.sub(rf"(announce-ip) {service}$", rf"\1 {HERE}", text, flags=re.MULTILINE)
         text = re.sub(r"^port \d+$", f"port {self.ports.get(service)}", text, flags=re.MULTILINE)
-        text = text.replace("0.0.0.0:9100", f"{HERE}:{self.ports.get(service)}")
+        text = re.sub(r"\b0\.0\.0\.0:(?:9100|7070)\b", f"{HERE}:{self.ports.get(service)}", text)
+        text = text.replace("web:7070", f"web:{self.ports.get('web')}")
         text = text.replace("/run/secrets", str(self.folder / "secrets"))
         for inside in ("/data", "/var/lib/omega"):
             text = re.sub(rf"(?<![\w/]){inside}\b", str(self.folder / "data" / service), text)
@@ -111,8 +112,8 @@ class Deployment:
 
     @property
     def roles(self) -> list[str]:
-        """The schedulers and agents."""
-        return [name for name in compose() if name.startswith(("scheduler-", "agent-"))]
+        """The schedulers, the agents and the console."""
+        return [name for name in compose() if name.startswith(("scheduler-", "agent-", "web"))]
 
 
 def _replaced(text: str, places: Mapping[str, str]) -> str:
@@ -137,7 +138,7 @@ def deployment() -> Iterator[Deployment]:
     (folder / "bin").mkdir()
     (folder / "bin" / "valkey-server").symlink_to(program)
     subprocess.run(["sh", str(folder / "prepare.sh")], check=True, timeout=60)
-    named = [name for name in compose() if name.startswith(("store-", "sentinel-", "scheduler-", "agent-"))]
+    named = [name for name in compose() if name.startswith(("store-", "sentinel-", "scheduler-", "agent-", "web"))]
     made = Deployment(folder, dict(zip(named, free_ports(len(named)), strict=True)))
     for path in (*(folder / "data").glob("*/*.conf"), made.store_file):
         path.write_text(made.here(path.read_text(encoding="utf-8"), path.parent.name), encoding="utf-8")

@@ -58,7 +58,7 @@ def test_services_are_those_of_the_page() -> None:
 
 def test_only_metrics_are_published_and_on_this_computer_alone() -> None:
     ports = {name: each["ports"] for name, each in compose().items() if "ports" in each}
-    assert set(ports) == {"prometheus", "grafana"}
+    assert set(ports) == {"prometheus", "grafana", "web"}
     assert all(port.startswith("127.0.0.1:") for of in ports.values() for port in of)
 
 
@@ -87,7 +87,7 @@ def test_commands_of_roles_have_options_that_exist() -> None:
         if words[0] == OMEGA:
             understood([word.replace("%i", "batch") for word in words[1:]])
             seen += 1
-    assert seen == 7
+    assert seen == 9
 
 
 def test_units_start_servers_as_the_containers_do() -> None:
@@ -167,9 +167,10 @@ def test_prometheus_scrapes_every_role() -> None:
         f"{name}:{word.rpartition(':')[2]}"
         for name, each in compose().items()
         for option, word in zip(each.get("command", []), each.get("command", [])[1:], strict=False)
-        if option == "--metrics"
+        if option in ("--metrics", "--listen")
     }
     assert targets == served
+    assert {"scheduler", "agent", "web"} <= {target.partition("-")[0].partition(":")[0] for target in targets}
     assert read_yaml("prometheus.yaml")["rule_files"] == ["alerts.yaml"]
 
 

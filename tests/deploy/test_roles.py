@@ -3,6 +3,7 @@
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 import redis
@@ -12,7 +13,7 @@ from redis.retry import Retry
 
 from omega.client.store_file import read
 from tests.cli.conftest import Omega
-from tests.deploy.files import compose, expressions
+from tests.deploy.files import compose, expressions, read_yaml
 from tests.deploy.processes import Deployment, deployment
 from tests.deploy.promql import grouped_by, selectors
 from tests.server_groups import until
@@ -54,11 +55,15 @@ def unknown(served: Served, found: Iterator[tuple[str, str]]) -> list[str]:
 
 
 def served_by(running: Deployment) -> Served:
-    """Return what schedulers and agents serve."""
+    """Return what schedulers, agents and the console serve."""
     served: dict[str, set[str]] = {name: set(labels) for name, labels in OF_PROMETHEUS.items()}
     for role in running.roles:
-        url = f"http://127.0.0.1:{running.ports[role]}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        url, headers = f"http://127.0.0.1:{running.ports[role]}/metrics", dict[str, str]()
+        if role == "web":  # as Prometheus asks for it
+            (scraped,) = (each for each in read_yaml("prometheus.yaml")["scrape_configs"] if "authorization" in each)
+            secret = running.folder / "secrets" / Path(scraped["authorization"]["credentials_file"]).name
+            headers = {"Authorization": f"Bearer {secret.read_text('utf-8')}", "Host": f"web:{running.ports['web']}"}
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
             text = answer.read().decode()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
@@ -100,6 +105,7 @@ def test_every_metric_of_alerts_and_dashboard_is_served(running: Deployment, ome
     until(lambda: "omega_pool_usage" in served_by(running), 60.0)
     served = served_by(running)
     assert unknown(served, expressions()) == []
+    assert "omega_web_read_timestamp_seconds" in served
     assert sum(len(list(selectors(each))) for _, each in expressions()) > 30
     found = [("a", "rate(omega_scheduler_waits_seconds_bucket[5m])"), ("b", 'omega_cell_machines{stat="up"}')]
     found += [("c", "sum by (cel) (omega_cell_tasks)")]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 import anyio
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -124,6 +125,12 @@ class Exchange:
                 kept.append((b"cache-control", self.caching))
             message = {**message, "headers": [*kept, *HEADERS.items(), *self.added]}
             self.started, self.cancel.deadline = True, inf
+        elif self.scope["method"] == "HEAD":
+            self.over = True
+            await self.server_send({"type": "http.response.body", "body": b"", "more_body": False})
+            if message.get("more_body", False):
+                self.cancel.cancel()  # a stream, or output that would be read to its end for nobody
+            return
         elif not message.get("more_body", False):
             self.over = True
         await self.server_send(message)
@@ -131,7 +138,9 @@ class Exchange:
     async def refuse(self, refusal: Refusal) -> None:
         """Answer with a problem document if nothing was sent yet; what the application sends is ignored afterwards."""
         if not self.started:
-            await self.respond(refusal.response())
+            headers, path = Headers(scope=self.scope), self.scope["path"]
+            sent = self.scope["method"] == "POST"
+            await self.respond(refusal.page(path, sent=sent) if looks(headers, path) else refusal.response())
         self.over = True
 
     async def respond(self, response: Response) -> None:
@@ -147,6 +156,11 @@ class Exchange:
             await self.refuse(Refusal(401, why, www_authenticate="Bearer"))
         self.over = True
         self.cancel.cancel()
+
+
+def looks(headers: Headers, path: str) -> bool:
+    """Return whether a person looks at the answer to a request: a browser opens a page, or sends a form."""
+    return "text/html" in headers.get("accept", "") and not path.startswith(("/v1/", "/metrics"))
 
 
 def too_large(most: int) -> Refusal:

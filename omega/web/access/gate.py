@@ -105,7 +105,8 @@ class Gate:
                 raise too_many()
         else:
             exchange.cancel.deadline = anyio.current_time() + ANSWER_SECONDS
-        await self.app(scope, exchange.receive, exchange.send)
+        seen = {**scope, "method": "GET"} if method == "HEAD" else scope  # the exchange sends no body
+        await self.app(seen, exchange.receive, exchange.send)
 
     def _site(self, headers: Headers, scope: Scope) -> Site:
         """Return the site of the request. Raises Refusal when its Host is not one of this server."""

@@ -7,13 +7,14 @@ from starlette.responses import HTMLResponse, Response
 
 from omega.web.access.addresses import Site
 from omega.web.access.admissions import Access
-from omega.web.access.exchange import Exchange
-from omega.web.access.refusals import Refusal
+from omega.web.access.exchange import Exchange, looks
+from omega.web.access.refusals import Refusal, form_page
 from omega.web.access.sessions import cookie_name, cookie_of, set_cookie
 from omega.web.console.render import environment
 
 LOGIN, LOGOUT = "/login", "/logout"
 ELSEWHERE = ("cross-site", "same-site")
+UNSENT = "The session has ended, and nothing was changed. Sign in, and send the form again."
 UNKNOWN = "This token is not valid: it has expired, was revoked, or is of another server."
 
 
@@ -36,7 +37,7 @@ class Login:
                 raise Refusal(403, "a link on a page led here; copy the address, and open it yourself")
             back = dict(rest).get("next", "/") if path == LOGIN else local(path, rest)
             await self._begin(exchange, site, tokens[0], back)
-        elif path == LOGIN and method == "GET":
+        elif path == LOGIN and method in ("GET", "HEAD"):
             await exchange.respond(page(dict(rest).get("next", "/"), UNKNOWN if ("failed", "1") in rest else ""))
         elif path == LOGIN and method == "POST":
             if headers.get("sec-fetch-site", "") in ELSEWHERE:
@@ -74,10 +75,13 @@ class Login:
         A link on another site brings no cookie (SameSite=Strict): the page has a link to the same address for it.
         """
         scope = exchange.scope
-        looks = scope["method"] in ("GET", "HEAD") and "text/html" in headers.get("accept", "")
-        if looks and not scope["path"].startswith("/v1/"):
-            query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-            await exchange.respond(page(local(scope["path"], query), "", status=401))
+        if looks(headers, scope["path"]):
+            query, sent = (
+                parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True),
+                scope["method"] == "POST",
+            )
+            back = local(form_page(scope["path"]), []) if sent else local(scope["path"], query)
+            await exchange.respond(page(back, UNSENT if sent else "", status=401, unsent=sent))
             return
         if "authorization" in headers:
             wrong = 'Bearer error="invalid_token"'
@@ -89,9 +93,9 @@ class Login:
         raise Refusal(401, "no token; send Authorization: Bearer TOKEN", www_authenticate="Bearer")
 
 
-def page(back: str, error: str, *, status: int = 200) -> Response:
-    """Return the login page, which leads to another page of this server afterwards."""
-    html = environment().get_template("login.html").render(back=safe(back), error=error)
+def page(back: str, error: str, *, status: int = 200, unsent: bool = False) -> Response:
+    """Return the login page, which leads to another page of this server afterwards; `unsent`: back to a form."""
+    html = environment().get_template("login.html").render(back=safe(back), error=error, unsent=unsent)
     return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
 

@@ -1,7 +1,8 @@
 """Refused requests."""
 
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
+from omega.web.console.render import environment
 from omega.web.problems import of_status
 
 
@@ -17,3 +18,13 @@ class Refusal(Exception):
         answer = of_status(self.status, str(self))
         answer.headers.update(self.headers)
         return answer
+
+    def page(self, path: str, *, sent: bool) -> Response:
+        """Return a page for a person with a link back; `sent`: a form was, and its page keeps what it has."""
+        html = environment().get_template("refused.html").render(error=str(self), back=form_page(path), unsent=sent)
+        return HTMLResponse(html, self.status, {**self.headers, "Cache-Control": "no-store"})
+
+
+def form_page(path: str) -> str:
+    """Return the page of the form that is sent to a path: the one above ``…/change``."""
+    return path.removesuffix("/change")

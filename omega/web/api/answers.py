@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -58,11 +58,12 @@ def answer(
     headers = {"ETag": f'W/"{tag}"', "Cache-Control": "no-cache"}
     if index is not None:
         headers[INDEX] = str(index)
-    if status == 200 and request.method == "GET" and matches(request.headers.get("if-none-match"), headers["ETag"]):
+    if status == 200 and request.method == "GET" and matches(request.headers.getlist("if-none-match"), headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(body, status, headers, MEDIA_TYPE)
 
 
-def matches(asked: str | None, tag: str) -> bool:
-    """Return whether a header If-None-Match names a tag."""
-    return asked is not None and tag in (each.strip() for each in asked.split(","))
+def matches(asked: Sequence[str], tag: str) -> bool:
+    """Return whether headers If-None-Match name a tag; ``*`` names every one (RFC 9110, 13.1.2: weak comparison)."""
+    named = {each.strip().removeprefix("W/") for each in ",".join(asked).split(",")}
+    return "*" in named or tag.removeprefix("W/") in named

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_process
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -17,13 +17,13 @@ from omega.queries.use import BY
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api.answers import answer
 from omega.web.api.dry_runs import Document, changed
-from omega.web.api.forms import Form, Whole
+from omega.web.api.forms import Form, Whole, api_router
 from omega.web.api.looking import Cell, Events, Schedulers
 from omega.web.api.parameters import CellName, DryRun, Fields, one_of, words_query
 from omega.web.problems import Gone
 from omega.web.service import Served
 
-router = APIRouter(prefix="/v1", tags=["cells"])
+router = api_router(prefix="/v1", tags=["cells"])
 By = Annotated[str, one_of("by", BY), words_query(BY, "Rows of the answer")]
 MOST_VERSION = 1 << 53
 _verifying = CapacityLimiter(1)
@@ -48,7 +48,7 @@ async def show_cell(request: Request, _: Reader, mirror: Cell, *, fields: Fields
 @router.post("/cell/verify")
 async def verify_cell(
     request: Request,
-    _: Operator,
+    _: Reader,
     served: Served,
     cell: CellName,
     *,

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import Body, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -11,11 +11,11 @@ from omega.client.client import Client
 from omega.web.access.visitors import Submitter
 from omega.web.api import bodies
 from omega.web.api.dry_runs import Document, changed
-from omega.web.api.forms import Form, Whole
+from omega.web.api.forms import Form, Whole, api_router
 from omega.web.api.parameters import CellName, Check, DryRun, JobName
 from omega.web.service import Served
 
-router = APIRouter(prefix="/v1/jobs", tags=["changes of jobs"])
+router = api_router(prefix="/v1/jobs", tags=["changes of jobs"])
 Force = Annotated[bool, Query(description="Also change a job of another user")]
 MOST_JOBS = 1_000
 MOST_COUNT = 10_000_000
@@ -64,8 +64,8 @@ def _together(word: str) -> None:
         request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName, check: Check,
         *, force: Force = False, dry_run: DryRun = False,
     ) -> Response:  # fmt: skip
-        how: Document = {"check": check, "force": force, "dry_run": dry_run}
-        return await changed(request, served, cell, visitor.user, CALLS[word], job, **how)
+        how: Document = {"force": force, "dry_run": dry_run}
+        return await changed(request, served, cell, visitor.user, CALLS[word], job, check=check, **how)
 
     async def several(
         request: Request, visitor: Submitter, served: Served, cell: CellName, names: JobNames,
@@ -95,8 +95,8 @@ async def resize(
     def plan(client: Client) -> Document:
         return client.plan_resize(job, size.count, group=size.group)
 
-    how: Document = {"count": size.count, "group": size.group, "check": check, "force": force, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.resize, job, plan=plan, **how)
+    how: Document = {"count": size.count, "group": size.group, "force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.resize, job, plan=plan, check=check, **how)
 
 
 @router.post("/{job}/weight")
@@ -105,20 +105,20 @@ async def weight(
     *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Change the weight of a job among the jobs of its pool (omega job weight)."""
-    how: Document = {"weight": weight.weight, "check": check, "force": force, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.set_weight, job, **how)
+    how: Document = {"weight": weight.weight, "force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.set_weight, job, check=check, **how)
 
 
 @router.post("/{job}/rerun", status_code=201)
 async def rerun(
-    request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName,
+    request: Request, visitor: Submitter, served: Served, cell: CellName, job: JobName, check: Check,
     how: Annotated[Rerun, Body(default_factory=Rerun)], *, force: Force = False, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Submit the tasks of a job again as a new job (omega job rerun)."""
     if (how.failed and how.tasks is not None) or (how.group is not None and how.tasks is None):
         raise BadInput("failed and tasks exclude each other, and group goes with tasks; give one of them")
     options: Document = how.model_dump() | {"force": force, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.rerun, job, status=201, **options)
+    return await changed(request, served, cell, visitor.user, Client.rerun, job, status=201, check=check, **options)
 
 
 @router.post("/{job}/revert")
@@ -131,8 +131,8 @@ async def revert(
     def plan(client: Client) -> Document:
         return client.plan_revert(job, version.to)
 
-    how: Document = {"to": version.to, "check": check, "force": force, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.revert, job, plan=plan, **how)
+    how: Document = {"to": version.to, "force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.revert, job, plan=plan, check=check, **how)
 
 
 @router.post("/update", openapi_extra=bodies.described(bodies.JOB))
@@ -146,5 +146,5 @@ async def update(
     def plan(client: Client) -> Document:
         return client.plan_update(file)
 
-    how: Document = {"check": check, "force": force, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.update, file, plan=plan, **how)
+    how: Document = {"force": force, "dry_run": dry_run}
+    return await changed(request, served, cell, visitor.user, Client.update, file, plan=plan, check=check, **how)

@@ -1,12 +1,14 @@
 """Changes of the API and their dry runs: a dry run answers 200 with what the change would, and ``dry_run``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import Response
 
+from omega.cellstate.errors import Overtaken
 from omega.client.client import Client
 from omega.web.api.answers import answer
 from omega.web.service import Service, tried
@@ -16,17 +18,25 @@ Document = dict[str, Any]
 
 async def changed(
     request: Request, served: Service, cell: str, user: str, call: Callable[..., Document], *arguments: Any,
-    dry_run: bool, status: int = 200, plan: Callable[[Client], Document] | None = None, **options: Any,
+    dry_run: bool, status: int = 200, plan: Callable[[Client], Document] | None = None, check: Sequence[int] = (),
+    checked: str = "check", **options: Any,
 ) -> Response:  # fmt: skip
     """Make a change by a call of a client, or its dry run, and answer with its document.
 
     `status` is that of a change; `plan` returns what a dry run answers in place of the document, once the change is
     known to be allowed. The ETag begins with the modify index of the only job, or the version of the pools.
+    The change is made if what it changes has one of the indices of `check`, which the call takes as `checked`.
     """
+    made = partial(_tried, call, plan) if dry_run else call
+    for index in check[:-1]:
+        with suppress(Overtaken):
+            document = await served.call(cell, user, made, *arguments, **options, **{checked: index})
+            break
+    else:
+        last = {checked: check[-1]} if check else {}
+        document = await served.call(cell, user, made, *arguments, **options, **last)
     if dry_run:
-        document = await served.call(cell, user, partial(_tried, call, plan), *arguments, **options)
         return answer(request, document | {"dry_run": True}, modified=_index(document))
-    document = await served.call(cell, user, call, *arguments, **options)
     return answer(request, document, modified=_index(document), status=status)
 
 

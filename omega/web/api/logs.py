@@ -225,7 +225,7 @@ def _document(request: Request, document: Mapping[str, Any], files: OpenOutput, 
     head = encoded(document)[:-1] + b',"text":"'
     digest = blake2b(head + b"%d %d" % (start, files.size), digest_size=8).hexdigest()
     headers = {"ETag": f'W/"{digest}"', "Cache-Control": "no-cache"}
-    if matches(request.headers.get("if-none-match"), headers["ETag"]):
+    if matches(request.headers.getlist("if-none-match"), headers["ETag"]):
         files.close()
         return Response(status_code=304, headers=headers)
     return StreamingResponse(_pieces(head, files, start), 200, headers, MEDIA_TYPE)

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
@@ -11,12 +11,12 @@ from omega.queries.fleet import STATES
 from omega.web.access.visitors import Operator, Reader
 from omega.web.api.answers import answer
 from omega.web.api.dry_runs import Document, changed
-from omega.web.api.forms import Amounts, Form, Names, Whole
+from omega.web.api.forms import Amounts, Form, Names, Whole, api_router
 from omega.web.api.looking import Machines
 from omega.web.api.parameters import CellName, DryRun, Fields, Name, one_of, words_query
 from omega.web.service import Served
 
-router = APIRouter(prefix="/v1/machines", tags=["machines"])
+router = api_router(prefix="/v1/machines", tags=["machines"])
 State = Annotated[str | None, one_of("state", STATES), words_query(STATES, "Only machines in this state")]
 CHANGES = {"up": Client.up, "down": Client.down, "remove": Client.remove}
 

@@ -1,6 +1,6 @@
 """Parameters that several routes take, as dependencies."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query
@@ -12,6 +12,8 @@ from omega.web.api.slashes import decoded
 from omega.web.service import Served
 
 MOST_INDEX = 1 << 53
+MOST_TAGS = 16
+"""Entries of If-Match: each may cost a call."""
 
 
 async def _cell_name(
@@ -41,20 +43,28 @@ Name = Annotated[str, Depends(_name)]
 
 async def _check(
     if_match: Annotated[
-        str | None, Header(description="Modify index that the job must have, in quotes, or an ETag of it")
+        list[str] | None,
+        Header(description="Modify index that the job must have, in quotes, or an ETag of it; or a list of them"),
     ] = None,
-) -> int | None:
-    """Return the modify index of ``If-Match``, None without one. Raises BadInput."""
-    if if_match is None or if_match.strip() == "*":
-        return None
-    text = if_match.strip().removeprefix("W/").strip('"').partition(".")[0]
-    if not (text.isascii() and text.isdigit() and int(text) < MOST_INDEX):
-        raise BadInput(f'If-Match {if_match[:40]!r}: is no modify index; write for example "42"')
+) -> Sequence[int]:
+    """Return the modify indices of ``If-Match``, none without one. Raises BadInput."""
+    tags = [each.strip() for each in ",".join(if_match or ["*"]).split(",")]
+    if "*" in tags:
+        return ()
+    if len(tags) > MOST_TAGS:
+        raise BadInput(f"If-Match: has {len(tags)} tags; give at most {MOST_TAGS}")
+    return tuple(map(_index, tags))
+
+
+def _index(tag: str) -> int:
+    text = tag.removeprefix("W/").strip('"').partition(".")[0]
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MOST_INDEX)) and int(text) < MOST_INDEX):
+        raise BadInput(f'If-Match {tag[:40]!r}: is no modify index; write for example "42"')
     return int(text)
 
 
-Check = Annotated[int | None, Depends(_check)]
-"""The modify index that a change requires."""
+Check = Annotated[Sequence[int], Depends(_check)]
+"""The modify indices one of which a change requires, none: any."""
 
 
 def must_be_new(if_none_match: str | None) -> bool:

@@ -7,7 +7,7 @@ import anyio
 from fastapi import Depends, Query, Request
 
 from omega.cellstate.durations import parse_duration
-from omega.cellstate.errors import BadInput, StoreError
+from omega.cellstate.errors import BadInput, OmegaError, StoreError
 from omega.cellstate.transaction import Position
 from omega.queries.mirror.index import Index
 from omega.web.problems import Gone
@@ -53,13 +53,19 @@ class Poll:
         if index != self.index:
             return  # nobody has seen what changed until the mirror began
         wakes = ("jobs",) if topic.startswith("job:") else (topic,)
+        failure: OmegaError | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_when_gone, self.request, group.cancel_scope)
-            with anyio.move_on_after(self.seconds):
-                while not (why := missing(mirror, index)) and not _passed(mirror, topic, index):
-                    await served.mirrors.changed(cell, mirror.index, self.seconds, topics=wakes)
-                    mirror = await served.mirrors.cell(cell)
+            try:
+                with anyio.move_on_after(self.seconds):
+                    while not (why := missing(mirror, index)) and not _passed(mirror, topic, index):
+                        await served.mirrors.changed(cell, mirror.index, self.seconds, topics=wakes)
+                        mirror = await served.mirrors.cell(cell)
+            except OmegaError as error:  # a group would make another error of it
+                failure = error
             group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
         if why:
             raise Gone(f"index {self.index}: {why}; read the resource again without an index")
 

@@ -45,8 +45,10 @@ async def set_pool(
 ) -> Response:  # fmt: skip
     """Create a pool, or change those of its settings that are given; null sets one to its default (omega pool set)."""
     settings = await bodies.document(request, "settings of a pool")
-    how: Document = {"version": check, "evict": evict, "over": over, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.set_pool, name, settings, **how)
+    how: Document = {"evict": evict, "over": over, "dry_run": dry_run}
+    return await changed(
+        request, served, cell, visitor.user, Client.set_pool, name, settings, check=check, checked="version", **how
+    )
 
 
 @router.delete("/pools/{name}")
@@ -55,8 +57,10 @@ async def remove_pool(
     *, dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Remove a pool without live jobs and without pools below it (omega pool remove)."""
-    how: Document = {"version": check, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.remove_pools, name, **how)
+    how: Document = {"dry_run": dry_run}
+    return await changed(
+        request, served, cell, visitor.user, Client.remove_pools, name, check=check, checked="version", **how
+    )
 
 
 @router.get("/pool-file")
@@ -73,8 +77,10 @@ async def import_pools(
 ) -> Response:  # fmt: skip
     """Replace all pools and trees by those of a file (omega pool import)."""
     file = await bodies.document(request, "pools and trees")
-    how: Document = {"version": check, "evict": evict, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.replace_pools, file, **how)
+    how: Document = {"evict": evict, "dry_run": dry_run}
+    return await changed(
+        request, served, cell, visitor.user, Client.replace_pools, file, check=check, checked="version", **how
+    )
 
 
 @router.post("/pool-file/plan", openapi_extra=bodies.described(FILE))

@@ -65,7 +65,7 @@ async def submit(request: Request) -> Response:
     if key is not None:
         if not 0 < len(key) <= MOST_KEY:
             raise BadInput(f"Idempotency-Key: has {len(key)} letters; want 1 to {MOST_KEY}")
-        asked.next_id = KeyedIds(visitor.user, key)
+        asked.next_id, asked.once = KeyedIds(visitor.user, key), True
     dry_run, file = flag("dry_run", query.get("dry_run")), await bodies.job_file(request)
     made = await served.submit(cell, visitor.user, file, asked, dry_run=dry_run)
     return answer(request, made | {"dry_run": True}) if dry_run else answer(request, made, status=201)

@@ -204,7 +204,7 @@ async def _file(
     }
     view = replace(
         _view(job, "job_file.html", "file"), title=f"{file['name']}: job file",
-        command=f"omega job history --json {shlex.quote(job)}",
+        command=f"omega job history --json {shlex.quote(job)}", page=link_of(cell)("jobs", job, "file"),
     )  # fmt: skip
 
     return await show(request, cell, view, lambda _: values, status=422 if error else 200)

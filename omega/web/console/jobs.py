@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
 
 from omega.cellstate.errors import OmegaError
 from omega.client.client import Client
 from omega.queries.mirror.job_table import JobFilter
 from omega.queries.units import count, listing
 from omega.web.access.visitors import Reader, Submitter
+from omega.web.console.live import PARTS
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
+from omega.web.reading import read_form
 from omega.web.service import Served
 
 router = APIRouter(include_in_schema=False)
@@ -67,7 +68,7 @@ async def jobs(
             "newer": link("jobs", **more, sort=sort) if cursor else "",
             "kinds": sorted({each["member"].partition("/")[0] for each in mirror.schedulers()["schedulers"]}),
             "reasons": sorted(mirror.reasons()),
-            "picked": pick,
+            "picked": pick and PARTS not in request.headers,  # jobs that come later were not selected
             "pick": link("jobs", **more, sort=sort, cursor=cursor, pick="" if pick else "1"),
             "here": link("jobs", **more, sort=sort, cursor=cursor),
         }
@@ -75,38 +76,29 @@ async def jobs(
     return await show(request, cell, _view(given), read)
 
 
-class Change(BaseModel):
-    """The form of a change of jobs: what to `do` with them, and the page to go back to."""
-
-    do: str
-    job: Annotated[list[str], Field(max_length=MOST_CHANGED)] = []
-    here: str = ""
-    sure: bool = False
-    """Whether stopping was confirmed."""
-    force: bool = False
-    """Whether jobs of other users are changed too."""
-
-
 @router.post("/cells/{cell}/jobs/change")
-async def change(
-    request: Request, served: Served, visitor: Submitter, cell: str, form: Annotated[Change, Form()]
-) -> Response:
-    """Stop, hold or release jobs. Stopping is confirmed on a page of its own."""
-    link = link_of(cell)
-    to = form.here if form.here.startswith(link("jobs")) else link("jobs")
-    if not form.job:
+async def change(request: Request, served: Served, visitor: Submitter, cell: str) -> Response:
+    """Stop, hold or release jobs. Stopping is confirmed on a page of its own.
+
+    The form has what to ``do``, each ``job``, and the page to go back to (``here``); ``sure`` is the confirmation, and
+    ``force`` changes jobs of other users too.
+    """
+    form, link = await read_form(request), link_of(cell)
+    do, jobs, here = form.get("do", ""), list(dict.fromkeys(form.getlist("job"))), form.get("here", "")
+    to = here if here.startswith(link("jobs")) else link("jobs")
+    call = {"stop": Client.stop, "hold": Client.hold, "release": Client.release}.get(do)
+    if not jobs:
         return back(to, "No job is selected.", "error")
-    if form.do == "stop" and not form.sure:
-        return await _confirm(request, cell, form.job, to)
-    call = {"stop": Client.stop, "hold": Client.hold, "release": Client.release}.get(form.do)
-    if call is None:
-        return back(to, f"unknown change {form.do!r}", "error")
-    force = form.force and visitor.may("operator")
+    if call is None or len(jobs) > MOST_CHANGED:
+        return back(to, f"unknown change {do!r}" if call is None else f"more than {MOST_CHANGED:,} jobs", "error")
+    if do == "stop" and not form.get("sure"):
+        return await _confirm(request, cell, jobs, to)
+    force = bool(form.get("force")) and visitor.may("operator")
     try:
-        answer = await served.call(cell, visitor.user, call, *form.job, force=force)
+        answer = await served.call(cell, visitor.user, call, *jobs, force=force)
     except OmegaError as error:
         return back(to, str(error), "error")
-    return back(to, f"{count(len(answer['jobs']), 'job')} {_DONE[form.do]}.")
+    return back(to, f"{count(len(answer['jobs']), 'job')} {_DONE[do]}.")
 
 
 _DONE = {"stop": "stopped", "hold": "held", "release": "released"}
@@ -116,7 +108,7 @@ async def _confirm(request: Request, cell: str, ids: Sequence[str], to: str) -> 
     """Show the jobs that are about to be stopped."""
     view = View(
         template="stop.html", section="jobs", title=f"Stop {count(len(ids), 'job')}?",
-        command=f"omega job stop --json {' '.join(ids[:3])}{' …' * (len(ids) > 3)}", path="/v1/jobs",
+        command=f"omega job stop --json {' '.join(map(quote, ids[:3]))}{' …' * (len(ids) > 3)}", path="/v1/jobs",
     )  # fmt: skip
 
     def read(mirror: Any) -> Mapping[str, Any]:

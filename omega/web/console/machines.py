@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from shlex import quote as quote_word
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput, OmegaError, Refused
@@ -20,6 +21,7 @@ from omega.web.console.event_rows import event_rows
 from omega.web.console.heat import LEVELS, heat_map, selected
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
+from omega.web.reading import read_form
 from omega.web.service import Served, Service
 
 router = APIRouter(include_in_schema=False)
@@ -89,7 +91,8 @@ def _view(state: str) -> View:
         return MACHINES
     return View(
         template=MACHINES.template, section=MACHINES.section, title=MACHINES.title,
-        command=f"{MACHINES.command} --state {state}", path=f"{MACHINES.path}?state={state}",
+        command=f"{MACHINES.command} --state {quote_word(state)}",
+        path=f"{MACHINES.path}?{urlencode({'state': state})}",
     )  # fmt: skip
 
 
@@ -136,7 +139,8 @@ async def machine(request: Request, served: Served, visitor: Reader, cell: str, 
     name = decoded(name)
     view = View(
         template="machine.html", section="machines", title=f"Machine {name}",
-        command=f"omega machine status --json --verbose {name}", path=f"/v1/machines/{quote(name, safe='')}",
+        command=f"omega machine status --json --verbose {quote_word(name)}",
+        path=f"/v1/machines/{quote(name, safe='')}",
     )  # fmt: skip
 
     async def load() -> Mapping[str, Any]:
@@ -148,38 +152,38 @@ async def machine(request: Request, served: Served, visitor: Reader, cell: str, 
     return await show(request, cell, view, read, fetch=load)
 
 
-class Change(BaseModel):
-    """The form of a change of machines: what to `do` with them."""
-
-    do: str
-    machine: Annotated[list[str], Field(max_length=MOST_CHANGED)] = []
-    deadline: str = ""
-    """Time after which tasks on drained machines are evicted, such as ``5m``; empty: never."""
-    sure: bool = False
-    """Whether marking as down was confirmed."""
-
-
 @router.post("/cells/{cell}/machines/change")
-async def change(served: Served, visitor: Operator, cell: str, form: Annotated[Change, Form()]) -> Response:
-    """Drain machines, or mark them as up or down. Marking as down is confirmed, because tasks start elsewhere."""
-    one = form.machine[:1] if len(form.machine) == 1 else []
-    to = link_of(cell)("machines", *one)
+async def change(request: Request, served: Served, visitor: Operator, cell: str) -> Response:
+    """Drain machines, or mark them as up or down. Marking as down is confirmed, because tasks start elsewhere.
+
+    The form has what to ``do`` and each ``machine``; ``deadline`` is the time after which tasks on drained machines are
+    evicted, such as ``5m`` (empty: never), and ``sure`` confirms that machines are down.
+    """
+    form = await read_form(request)
+    names = list(dict.fromkeys(form.getlist("machine")))
+    to = link_of(cell)("machines", *(names if len(names) == 1 else ()))
     try:
-        answer = await _changed(served, visitor.user, cell, form)
+        answer = await _changed(served, visitor.user, cell, form, names)
     except OmegaError as error:
         return back(to, str(error), "error")
-    done = f"{count(len(answer['machines']), 'machine')} {'drained' if form.do == 'drain' else f'marked as {form.do}'}."
+    done = f"{count(len(answer['machines']), 'machine')} {DONE[form['do']]}."
     return back(to, " ".join((done, *answer.get("warnings", ()))))
 
 
-async def _changed(served: Service, user: str, cell: str, form: Change) -> Mapping[str, Any]:
-    if not form.machine:
+DONE = {"drain": "drained", "up": "marked as up", "down": "marked as down"}
+
+
+async def _changed(
+    served: Service, user: str, cell: str, form: Mapping[str, str], names: Sequence[str]
+) -> Mapping[str, Any]:
+    do, deadline = form.get("do", ""), form.get("deadline", "").strip()
+    if not names:
         raise Refused("No machine is selected.")
-    if form.do == "down" and not form.sure:
+    if do not in DONE or len(names) > MOST_CHANGED:
+        raise BadInput(f"unknown change {do!r}" if do not in DONE else f"more than {MOST_CHANGED:,} machines")
+    if do == "down" and not form.get("sure"):
         raise Refused("Not marked as down: confirm that its tasks start on other machines.")
-    if form.do == "drain":
-        limit = parse_duration(form.deadline) if form.deadline.strip() else None
-        return await served.call(cell, user, Client.drain, *form.machine, deadline_ms=limit)
-    if form.do not in ("up", "down"):
-        raise BadInput(f"unknown change {form.do!r}; choose drain, up or down")
-    return await served.call(cell, user, Client.up if form.do == "up" else Client.down, *form.machine)
+    if do == "drain":
+        limit = parse_duration(deadline) if deadline else None
+        return await served.call(cell, user, Client.drain, *names, deadline_ms=limit)
+    return await served.call(cell, user, Client.up if do == "up" else Client.down, *names)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from shlex import quote as quote_word
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -10,6 +11,7 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from omega.cellstate.errors import OmegaError
+from omega.web.access.refusals import form_page
 from omega.web.console.live import PARTS, Fetch, LivePages
 from omega.web.console.render import Frame, Rendered, render
 from omega.web.service import Service
@@ -39,6 +41,8 @@ class View:
     """The method of requests to `path`; an address is a link only if it is GET."""
     note: str = ""
     """How what the command prints differs from the page."""
+    page: str = ""
+    """The address of the page where the answer to a form is also the answer to a form."""
 
     def url(self, cell: str) -> str:
         """Return the address under ``/v1`` in a cell."""
@@ -85,9 +89,11 @@ def frame_of(request: Request, view: View, cell: str = "", mirror: Any = None, e
         title=view.title,
         cell=cell,
         section=view.section,
-        command=f"{view.command} --cell {cell}" if cell and view.command else view.command,
+        command=f"{view.command} --cell {quote_word(cell)}" if cell and view.command else view.command,
         url=view.url(cell) if view.path else "",
         method=view.method,
+        live=request.method == "GET",
+        page="" if request.method == "GET" else view.page or form_page(request.url.path),
         note=view.note,
         csrf=getattr(request.state, "csrf", ""),
         index=str(mirror.index) if mirror else "",

@@ -15,7 +15,7 @@ from omega.jobfile.reader import JobFile
 from omega.queries import units
 from omega.queries.fleet import Fleet
 from omega.queries.shortfalls import remedy_text
-from omega.web.access.visitors import Reader, Submitter
+from omega.web.access.visitors import Reader, required
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
 from omega.web.reading import read_form, read_jobs
@@ -80,9 +80,11 @@ async def plan_page(
 
 
 @router.post("/cells/{cell}/plan")
-async def plan(request: Request, cell: str, visitor: Submitter, served: Served) -> Response:
-    """Plan the job file of the form, or submit it."""
+async def plan(request: Request, cell: str, visitor: Reader, served: Served) -> Response:
+    """Plan the job file of the form for everybody, or submit it for a submitter."""
     form = await read_form(request)
+    if form.get("step") == "submit":
+        required(request, "submitter")
     text, hold = with_plain_ends(form.get("text", "")), bool(form.get("hold"))
     try:
         job = await job_file(text)

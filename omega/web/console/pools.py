@@ -1,6 +1,7 @@
 """The page of pools: shares on one scale, why each pool gets what it gets, evictions between pools, and changes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -151,4 +152,5 @@ async def _change(
             "planned": planned and pool_changes.preview(planned, resources),
         }
 
-    return await show(request, cell, PLAN, read, status=422 if error else 200, error=error)
+    view = replace(PLAN, page=link_of(cell)("pools", "change", pool=pool))
+    return await show(request, cell, view, read, status=422 if error else 200, error=error)

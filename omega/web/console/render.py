@@ -54,6 +54,10 @@ class Frame:
     now_ms: int = 0
     unavailable: str = ""
     """Why the last reading failed; empty when it did not."""
+    live: bool = True
+    """Whether browsers update the page by its own address: that of the answer to a form is another page's."""
+    page: str = ""
+    """The address of the page with the forms of the answer to a form; empty: its own."""
     loading: tuple[int, int] | None = None
     """Jobs that the first reading has read, and all jobs; None afterwards."""
     message: tuple[str, str] | None = None
@@ -149,6 +153,7 @@ def environment() -> Environment:
         "in_use": units.in_use,
         "when": _when,
         "offset": _offset,
+        "zone": _zone,
         "ago": _ago,
         "name": _name,
         "lines": _lines,
@@ -183,6 +188,13 @@ def _offset(at_ms: int) -> int:
     """Return how many seconds the local time of the server is ahead of UTC."""
     zone = datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone().utcoffset()
     return 0 if zone is None else int(zone.total_seconds())
+
+
+def _zone(at_ms: int) -> str:
+    """Return the zone of the local times of the server: ``CEST (UTC+02:00)``."""
+    at = datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone()
+    offset = f"{at:%z}"
+    return "UTC" if at.tzname() == "UTC" else f"{at.tzname()} (UTC{offset[:3]}:{offset[3:5]})"
 
 
 def _ago(at_ms: int | None) -> Markup:

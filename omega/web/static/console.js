@@ -26,7 +26,7 @@
 
   // Elements are changed in place, so that focus, selection, scroll positions and open details stay.
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE && (node.dataset.key || node.id)) || "";
-  const isOwn = (node, name) => name === "tabindex" || (name === "open" && /^(DETAILS|DIALOG)$/.test(node.nodeName));
+  const isOwn = (node, name) => /^(tabindex|checked)$/.test(name) || (name === "open" && /^(DETAILS|DIALOG)$/.test(node.nodeName));
 
   function become(now, next) {
     for (const { name, value } of next.attributes) {
@@ -128,6 +128,7 @@
         dirty.add(name);
       }
     }
+    keepSelected();
     (answer.more || []).forEach((name) => dirty.add(name));
   }
 
@@ -135,6 +136,33 @@
     say(`This page is no longer updated: ${why || "the server ended the stream"}.`);
     close((stopped = true));
   }
+
+  // Rows that are selected stay so, also when they leave the page: the form has them as hidden fields, and says so.
+  const boxes = () => find('td.pick input[form="change"]');
+  function keepSelected() {
+    const form = document.getElementById("change"), said = form?.querySelector("[data-selected]");
+    if (!said) return;
+    const kept = new Map(find("[data-kept]", form).map((field) => [field.value, field]));
+    for (const box of boxes()) {
+      if (!kept.has(box.value)) continue;
+      box.checked = true;
+      kept.get(box.value).remove();
+      kept.delete(box.value);
+      selected.set(box.value, box.name);
+    }
+    const shown = new Set(boxes().map(({ value }) => value));
+    for (const [value, name] of selected) {
+      if (shown.has(value)) continue;
+      const field = Object.assign(document.createElement("input"), { type: "hidden", name, value });
+      field.dataset.kept = "";
+      form.append(field);
+      kept.set(value, field);
+      selected.delete(value);
+    }
+    boxes().forEach((box) => (box.checked ? selected.set(box.value, box.name) : selected.delete(box.value)));
+    said.textContent = `${selected.size + kept.size}${kept.size ? `, of which ${kept.size} left this page` : ""}`;
+  }
+  const selected = new Map();
 
   // The stream: one tab at a time holds the lock; the others receive its messages by the channel.
   let channel = null, source = null, release = null, waiting = null;
@@ -292,9 +320,46 @@
     turn();
   }
 
+  // A form that was refused before it was read, as after the end of a session: this tab keeps what was entered until the
+  // form is there again. Pages in between are those of signing in and of refusals.
+  const KEPT = "omega-form", text = (value) => typeof value === "string";
+  function keepForm({ target }) {
+    if (target.method !== "post" || "between" in document.body.dataset || target.action.endsWith("/logout")) return;
+    const fields = [...new FormData(target)].filter(([name, value]) => name !== "csrf" && text(value));
+    const page = document.body.dataset.page || location.pathname + location.search;
+    try {
+      sessionStorage.setItem(KEPT, JSON.stringify({ page, action: new URL(target.action).pathname, fields }));
+    } catch {}  // no room: the form is sent all the same
+  }
+
+  function restoreForm() {
+    const { between, unsent } = document.body.dataset, kept = JSON.parse(sessionStorage.getItem(KEPT) || "null");
+    if (kept && unsent !== undefined) sessionStorage.setItem(KEPT, JSON.stringify(Object.assign(kept, { unsent: true })));
+    if (between !== undefined) {
+      if (!kept?.unsent) return;
+      find('input[name="next"]').forEach((field) => (field.value = kept.page));
+      find("a[data-back]").forEach((link) => (link.href = kept.page));
+      return;
+    }
+    sessionStorage.removeItem(KEPT);
+    if (!kept?.unsent) return;
+    const form = find("main form").find(({ method, action }) => method === "post" && new URL(action).pathname === kept.action);
+    for (const field of form ? form.elements : []) {
+      const values = kept.fields.filter(([name]) => name === field.name).map(([, value]) => value);
+      if (/^(checkbox|radio)$/.test(field.type)) field.checked = values.includes(field.value);
+      else if (values.length && !/^(hidden|submit|button)$/.test(field.type)) field.value = values[0];
+    }
+    const said = { className: "message note", textContent: "The form was not sent before. It has what you entered; send it again." };
+    document.querySelector("main").prepend(Object.assign(document.createElement("p"), said));
+  }
+
+  restoreForm();
+  document.addEventListener("submit", keepForm);
   find("[data-log]").forEach(follow);
   find("[data-heat]").forEach((heat) => [heat, ...find("a", heat)].forEach((each, i) => (each.tabIndex = i ? -1 : 0)));
   document.addEventListener("keydown", press);
+  document.addEventListener("change", keepSelected);
+  keepSelected();
   for (const kind of ["click", "pointermove"]) document.addEventListener(kind, touch);
   if (!url) return;
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : [open(), changed(null)]));

@@ -84,7 +84,7 @@ def test_amounts() -> None:
     assert units.amounts(Dimensions(), (500, 256)) == "cpu 500m, memory 256Mi"
     assert units.amounts(Dimensions(), (0, 0)) == "nothing"
     assert units.in_use("memory", 12_800, 65_536) == "12.5/64Gi"
-    assert units.in_use("cpu", 250, 16_000) == "0.2/16"
+    assert units.in_use("cpu", 250, 16_000) == "0.25/16"
     assert units.in_use("gpu", 1, 4) == "1/4"
 
 
@@ -191,3 +191,12 @@ def test_progress_text_of_waiting_says_each_reason_once() -> None:
 def test_progress_text_of_a_job_that_is_stopped_before_it_is_placed() -> None:
     lines = ProgressText(job({"unplaced": 2}))
     assert lines.update(job({"stopped": 2}, state=JobState.STOPPED), 3000) == ["  2.0 s   2 stopped"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0"), (1, "0.001"), (20, "0.02"), (250, "0.25"), (1_250, "1.2"), (3_500, "3.5"), (123_456, "123")],
+)
+def test_cores(amount: int, text: str) -> None:
+    assert units.amount("cpu", amount) == text
+    assert units.in_use("cpu", min(amount, 4_000), 4_000).removesuffix("/4") == (text if amount < 4_000 else "4")

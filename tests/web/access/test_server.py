@@ -27,6 +27,7 @@ from omega.web.listening import Listen
 from omega.web.member import settings_of
 from omega.web.server import Settings, WebServer
 from tests.cli.conftest import Omega, cell, omega
+from tests.integration.stage import until
 
 __all__ = ["cell", "omega"]
 
@@ -151,6 +152,20 @@ def test_a_port_in_use_is_named_with_the_remedy() -> None:
         port = there.getsockname()[1]
         with pytest.raises(Refused, match=f"127.0.0.1:{port}: address already in use; stop what listens there"):
             Listen.of(f"127.0.0.1:{port}").bind()
+
+
+def test_a_proxy_of_the_folders_group_reaches_the_socket(tmp_path: Path) -> None:
+    folder, group = tmp_path / "of-a-proxy", 33 if os.geteuid() == 0 else os.getegid()
+    folder.mkdir()
+    os.chown(folder, -1, group)
+    folder.chmod(0o750)
+    with Listen.of(f"unix:{folder / 'web.sock'}").bind():
+        facts = (folder / "web.sock").stat()
+        assert (stat.S_IMODE(facts.st_mode), facts.st_gid) == (0o660, group)
+    for mode in (0o770, 0o751, 0o705):
+        folder.chmod(mode)
+        with pytest.raises(Refused, match="is not yours alone"):
+            Listen.of(f"unix:{folder / 'web.sock'}").bind()
 
 
 @contextmanager
@@ -280,3 +295,22 @@ def test_every_route_declares_a_role() -> None:
     read = ["reader"]
     changing = [each for each in routes if roles_of(each) == read and (each.methods or set()) - {"GET", "HEAD"}]
     assert [each.path for each in changing if not each.path.endswith("/plan")] == PREVIEWED
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600])
+def test_the_start_token_is_in_no_file_that_others_can_read(
+    store_url: str, cell: RedisCell, tmp_path: Path, mode: int
+) -> None:
+    log = tmp_path / "serve.log"
+    log.touch(mode=mode)
+    log.chmod(mode)
+    command = [sys.executable, "-m", "omega.cli.main", "--store", store_url, "serve", "--listen", "127.0.0.1:0"]
+    command += ["--public-url", "https://host:8443"]
+    environment = {**os.environ, "OMEGA_STATE": str(tmp_path), "COLUMNS": "500"}
+    with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output) as process:
+        until(lambda: b"ready" in log.read_bytes(), "it serves")
+        said = log.read_text("utf-8")
+        (token,) = (path.read_text("utf-8").strip() for path in (tmp_path / "web").glob("*.token"))
+        process.terminate()
+        process.wait(SECONDS)
+    assert ("https://host:8443/v1" in said, token in said) == (True, mode == 0o600), said

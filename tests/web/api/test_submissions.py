@@ -66,7 +66,7 @@ async def test_an_idempotency_key_names_the_jobs(http: httpx.AsyncClient) -> Non
     assert [row["id"] for row in first] == [row["id"] for row in again]
     other = await http.post("/v1/jobs", json=job("c"), headers=key)
     assert (other.status_code, other.json()["title"]) == (409, "Duplicate")
-    assert f"the id {first[0]['id']} is that of another job" in other.json()["detail"]
+    assert "an earlier request submitted other jobs with this key" in other.json()["detail"]
     assert (await http.post("/v1/jobs", json=job("c"), headers={"Idempotency-Key": ""})).status_code == 422
 
 
@@ -181,3 +181,55 @@ async def test_who_may_submit(omega: Omega) -> None:
     async with visit(Service(omega.url or "", omega.cell), "submitter") as submitter:
         assert (await submitter.post("/v1/jobs", json=job("a"))).status_code == 201
         assert (await submitter.post("/v1/machines/drain", json={"names": ["m0"]})).status_code == 403
+
+
+async def test_one_key_is_for_the_jobs_of_its_first_request(http: httpx.AsyncClient, cell: RedisCell) -> None:
+    join(cell, 1)
+    key = {"Idempotency-Key": "nightly"}
+
+    async def sent(*jobs: Any, text: str = "") -> httpx.Response:
+        if text:
+            return await http.post("/v1/jobs", content=text, headers=key | YAML)
+        return await http.post("/v1/jobs", json=list(jobs), headers=key)
+
+    one, two = job("a", kind="service"), job("b", after="a")
+    first = await sent(one, two)
+    assert (first.status_code, [row["status"] for row in first.json()["jobs"]]) == (201, ["submitted"] * 2)
+    three = job("c")
+    for others in ((one,), (one, two, three), (three,), (one, three), (two, one), ({**one, "precedence": 7}, two)):
+        answer = await sent(*others)
+        assert (answer.status_code, "other jobs with this key" in answer.json()["detail"]) == (409, True), others
+    await http.post("/v1/jobs/a/resize", json={"count": 5})
+    await http.post("/v1/jobs/b/stop")
+    update = {**one, "tasks": [{"count": 4, "resources": {"cpu": "500m"}}]}
+    assert (await http.post("/v1/jobs/update", json=update)).status_code == 200
+    spelt = json.dumps([dict(reversed(each.items())) for each in (one, two)], indent=3)
+    for again in (await sent(one, two), await sent(text=spelt)):
+        assert again.status_code == 201, again.text
+        rows = [(row["id"], row["name"], row["tasks"], row["status"]) for row in again.json()["jobs"]]
+        assert rows == [(row["id"], row["name"], row["tasks"], "unchanged") for row in first.json()["jobs"]]
+    assert (await sent(one, two, job("c"))).status_code == 409, "also after what happened to the jobs"
+    assert {each.name for each in cell.jobs()} == {"a", "b"}
+    again = await http.post("/v1/jobs/b/rerun", json={"name": "other"})
+    assert again.status_code == 201, again.text
+    assert "submission" not in cell.specs([again.json()["jobs"][0]["id"]]).popitem()[1]
+
+
+async def test_jobs_of_a_key_that_were_not_sent_the_first_time_are_submitted(
+    http: httpx.AsyncClient, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, jobs, before = {"Idempotency-Key": "half"}, [job(f"h{i}") for i in range(4)], RedisCell.submit
+
+    def fails(self: RedisCell, specs: Any, *more: Any, **options: Any) -> Any:
+        if any(spec.name == "h2" for spec in specs):
+            raise Unreachable("the store is away")
+        return before(self, specs, *more, **options)
+
+    monkeypatch.setattr("omega.submission.CHUNK", 2)
+    monkeypatch.setattr(RedisCell, "submit", fails)
+    assert (await http.post("/v1/jobs", json=jobs, headers=key)).status_code == 503
+    monkeypatch.setattr(RedisCell, "submit", before)
+    answer = (await http.post("/v1/jobs", json=jobs, headers=key)).json()["jobs"]
+    assert [(row["name"], row["status"]) for row in answer] == [
+        ("h0", "unchanged"), ("h1", "unchanged"), ("h2", "submitted"), ("h3", "submitted"),
+    ]  # fmt: skip
