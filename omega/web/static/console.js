@@ -323,12 +323,14 @@
   // A form that was refused before it was read, as after the end of a session: this tab keeps what was entered until the
   // form is there again. Pages in between are those of signing in and of refusals.
   const KEPT = "omega-form", text = (value) => typeof value === "string";
-  function keepForm({ target }) {
-    if (target.method !== "post" || "between" in document.body.dataset || target.action.endsWith("/logout")) return;
-    const fields = [...new FormData(target)].filter(([name, value]) => name !== "csrf" && text(value));
+  // Attributes, not properties: a form with a field "action" has that field as its property.
+  const isPost = (form) => form.getAttribute("method") === "post", target = (form) => form.getAttribute("action");
+  function keepForm({ target: form }) {
+    if (!isPost(form) || "between" in document.body.dataset || target(form) === "/logout") return;
+    const fields = [...new FormData(form)].filter(([name, value]) => name !== "csrf" && text(value));
     const page = document.body.dataset.page || location.pathname + location.search;
     try {
-      sessionStorage.setItem(KEPT, JSON.stringify({ page, action: new URL(target.action).pathname, fields }));
+      sessionStorage.setItem(KEPT, JSON.stringify({ page, action: target(form), fields }));
     } catch {}  // no room: the form is sent all the same
   }
 
@@ -343,7 +345,7 @@
     }
     sessionStorage.removeItem(KEPT);
     if (!kept?.unsent) return;
-    const form = find("main form").find(({ method, action }) => method === "post" && new URL(action).pathname === kept.action);
+    const form = find("main form").find((each) => isPost(each) && target(each) === kept.action);
     for (const field of form ? form.elements : []) {
       const values = kept.fields.filter(([name]) => name === field.name).map(([, value]) => value);
       if (/^(checkbox|radio)$/.test(field.type)) field.checked = values.includes(field.value);
