@@ -1,4 +1,4 @@
-"""Policies that do not return for the jobs that are named so: ``sleep-1``, ``loop-1``, ``lock-1``."""
+"""Foreign code that does not return for the jobs that are named so: ``sleep-1``, ``loop-1``, ``lock-1``."""
 
 import ctypes
 import time
@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from omega.cellstate.model import JobSpec
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
+from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
 from omega.schedulers.gates import Gate
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement, PlacesAll, Preemption
@@ -31,9 +33,31 @@ HANGS: dict[str, Callable[[], None]] = {"sleep": lambda: time.sleep(100_000), "l
 
 def hang(work: Work) -> None:
     """Do not return for some jobs."""
-    does = HANGS.get(work.job.name.partition("-")[0])
+    hang_for(work.job.name)
+
+
+def hang_for(name: str) -> str:
+    """Do not return for some names."""
+    does = HANGS.get(name.partition("-")[0])
     if does is not None:
         does()
+    return name
+
+
+class HangingRunner(Runner):
+    """Runs the command as it is, except for the jobs that are named so."""
+
+    def available(self) -> str | None:
+        return "1"
+
+    def start(self, task: RunnerTask) -> RunnerCommand:
+        hang_for(task.environment["OMEGA_JOB"])
+        return RunnerCommand(task.command, task.environment)
+
+
+def admit(spec: JobSpec) -> None:
+    """Do not return for the jobs that are named so."""
+    hang_for(spec.name)
 
 
 class Hanging(Placement):
