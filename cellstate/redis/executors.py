@@ -7,6 +7,7 @@ from omega.cellstate.executors import ExecutorRecord, agents_of, is_agent, porti
 from omega.cellstate.incarnations import check_executor, check_nonce
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
+from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.replies import Membership
 
@@ -95,10 +96,21 @@ class RedisExecutors(RedisReads):
     def executor_records(self) -> dict[str, ExecutorRecord]:
         known = dict(self._readable("agents", sorted(self._hash("agents").items()), _incarnation_and_lease))
         lives = self._leases(list(known))
+        numbers = {name: int(number or 0) for name, number in self._fields("executors", list(known))}
+        serving = dict(self._fields("serving", [str(number) for number in numbers.values()]))
+        said = {name: (serving.get(str(number)) or b"").decode() for name, number in numbers.items()}
         return {
-            name: ExecutorRecord(int(number or 0), known[name][0], name in lives, known[name][1])
-            for name, number in self._fields("executors", list(known))
+            name: ExecutorRecord(number, known[name][0], name in lives, known[name][1], said[name].partition(" ")[2])
+            for name, number in numbers.items()
         }
+
+    @override
+    def report_fitness(self, membership: Membership, machines: Sequence[int], reason: str, at_ms: int) -> None:
+        values = self._values(at_ms, membership.member) | membership._asdict() | {"reason": plain_reason(reason) or "-"}
+        words = [str(index) for index in machines]
+        reply = self._run("unfit", values, words, member=membership.member, extra=self._hints())
+        if reply[0] == b"fenced":
+            raise Fenced(f"executor {membership.member}: its lease lapsed; its tasks go elsewhere")
 
     @override
     def agents(self) -> dict[str, ExecutorRecord]:

@@ -8,6 +8,7 @@ state, or an agent that was (semantics 16). Tasks run under supervisors (supervi
 """
 
 import os
+import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,8 @@ from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
-from omega.live.agent.guard_line import GuardLine
+from omega.live.agent.fitness import Fitness
+from omega.live.agent.guard_line import GuardLine, UnansweredError
 from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
 from omega.live.agent.lease_file import now
@@ -75,6 +77,7 @@ class Agent:
     """Whether an operator removed the machine after this agent offered it."""
     lease: Renewal = field(init=False)
     guard: GuardLine = field(init=False)
+    fitness: Fitness = field(init=False)
     _index: int | None = None
     _submitted: dict[str, int] = field(default_factory=dict)
     """When the jobs of listed runs were submitted; read again after the store lost versions."""
@@ -91,6 +94,7 @@ class Agent:
         self._ended = EndedTasks(self.places, self.keep_bytes)
         self.lease = Renewal(self.places, self.lease_ms)
         self.guard = GuardLine(self.places.top)
+        self.fitness = Fitness(self.places)
 
     @property
     def name(self) -> str:
@@ -124,6 +128,7 @@ class Agent:
         """
         self.cell.read_live_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
+        self.fitness.reported = "unknown"
         self.lease.membership = self.cell.register_agent(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.lease.machine = self.cell.machine_index(self.name)
         self._submitted.clear()
@@ -135,6 +140,7 @@ class Agent:
             until_gone()
         self._index = self.lease.machine = self.cell.join(self.executor, [self._offer(state)], self.ms())[0]
         self._offered = True
+        self._report_fitness()
 
     def _offer(self, state: MachineState | None) -> MachineSpec:
         """Return the machine with its attributes in the cell; attributes of this agent override them.
@@ -166,6 +172,8 @@ class Agent:
         Raises Fenced when the lease expired: register again.
         """
         heartbeat = self._reconcile()
+        self.fitness.look()
+        self._report_fitness()
         self.removed = heartbeat.state is MachineState.GONE
         if self.kept:
             self.guard.look()
@@ -181,6 +189,13 @@ class Agent:
             self.cell.read_live_schedulers()
             if self._rng.random() * heartbeat.agents < 1:
                 housekeep(self.cell, self.ms(), self.executor)
+
+    def _report_fitness(self) -> None:
+        """Tell the store whether this computer can start tasks, when that changed."""
+        said, membership = self.fitness.reason, self.lease.membership
+        if said != self.fitness.reported and membership is not None and self._index is not None:
+            self.cell.report_fitness(membership, [self._index], said, self.ms())
+            self.fitness.reported = said
 
     @property
     def ended(self) -> bool:
@@ -295,8 +310,15 @@ class Agent:
         if not what["command"]:
             self._end([key], EndKind.FAILED, "no command and no duration: nothing to run")
             return
-        self.cgroups.make(str(key), what)
-        self.kept[key] = Kept.start(key, place, what, self.guard, self.cell.url if own else "")
+        try:
+            self.cgroups.make(str(key), what)
+            self.kept[key] = Kept.start(key, place, what, self.guard, self.cell.url if own else "")
+        except UnansweredError:  # the next iteration finds the task, or starts it
+            raise
+        except OSError as error:
+            self.fitness.failed(error)
+            shutil.rmtree(place, ignore_errors=True)
+            self._end([key], EndKind.EVICTED, f"not started: {self.fitness.reason}"[:LONGEST_REASON])
 
     def _own(self) -> dict[str, str]:
         """Return the variables by which an Omega command finds itself and the cell; a socket passes the store's URL."""
