@@ -49,7 +49,7 @@ def bounded() -> Iterator[None]:
 
 
 def _ask_apart(name: str, spec: "JobSpec") -> "JobSpec":
-    from omega.called_apart import HangError, shared
+    from omega.live.called_apart import HangError, shared
 
     try:
         admitted: JobSpec = shared().call(ask, name, spec)

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from omega import admission, called_apart
-from omega.called_apart import Apart, HangError
+from omega import admission
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import JobSpec, TaskGroup
+from omega.live import called_apart
 from omega.live.agent.runners import ForeignRunner
+from omega.live.called_apart import Apart, HangError
 from omega.live.runners.runner import RunnerTask
 from omega.schedulers.registry import RegistryEntry
 from tests.integration import hanging_policies
@@ -49,7 +50,7 @@ def test_an_end_and_errors_of_the_process_are_refusals(apart: Apart) -> None:
 def test_a_runner_that_hangs_for_a_job_is_not_asked_about_it_again_at_once(
     apart: Apart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omega.called_apart.CALL_SECONDS", 0.5)
+    monkeypatch.setattr("omega.live.called_apart.CALL_SECONDS", 0.5)
     entry = RegistryEntry(
         axis="runner", name="r", package="x", version="1", target="tests.integration.hanging_policies:HangingRunner"
     )

@@ -239,6 +239,8 @@ class Agent:
     def _reconcile(self) -> Heartbeat:
         """Start and stop tasks to match the listed runs; does not restart tasks with an end that was just reported."""
         heartbeat = self.lease.renew(self.cell)
+        if self.lease.failed is not None:
+            self.fitness.failed(self.lease.failed)
         if heartbeat.unsettled:  # the store lost versions: jobs may be others of the same ids
             self._submitted.clear()
         listed = self._compare(heartbeat.runs)
@@ -318,7 +320,7 @@ class Agent:
         except OSError as error:
             self.fitness.failed(error)
             shutil.rmtree(place, ignore_errors=True)
-            self._end([key], EndKind.EVICTED, f"not started: {self.fitness.reason}"[:LONGEST_REASON])
+            self._end([key], EndKind.EVICTED, "unfit")
 
     def _own(self) -> dict[str, str]:
         """Return the variables by which an Omega command finds itself and the cell; a socket passes the store's URL."""

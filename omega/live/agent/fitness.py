@@ -33,7 +33,8 @@ class Fitness:
 
     def failed(self, error: Exception) -> None:
         """Take note of a start or trial that failed."""
-        self.reason, self._good, self._tried = f"{error.__class__.__name__}: {error}", 0, now()
+        self._tried = self._tried if self.reason else now()
+        self.reason, self._good = f"{error.__class__.__name__}: {error}", 0
         if isinstance(error, OSError) and error.strerror:
             self.reason = error.strerror + (f": {error.filename}" if error.filename else "")
 
@@ -41,12 +42,12 @@ class Fitness:
         """Make a trial if one is due."""
         if not self.reason or now() - self._tried < TRIAL_SECONDS:
             return
+        self._tried = now()
         try:
             self._try()
         except (OSError, subprocess.SubprocessError) as error:
             self.failed(error)
             return
-        self._tried = now()
         self._since = self._since if self._good else self._tried
         self._good += 1
         if self._good >= TRIALS and self._tried - self._since >= STEADY_SECONDS:

@@ -33,6 +33,8 @@ class Renewal:
     lease_ms: int
     membership: Membership | None = None
     machine: int | None = None
+    failed: OSError | None = None
+    """Why the deadline of the tasks could not be written."""
     _renewed: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -53,8 +55,11 @@ class Renewal:
         with self._lock:
             if asked > self._renewed and membership is self.membership:
                 until = f"{asked + ENDING * self.seconds} {asked + ENDED * self.seconds} {membership.incarnation}"
-                write(self.places.lease, until, ROOM)
-                self._renewed = asked
+                try:
+                    write(self.places.lease, until, ROOM)
+                    self._renewed, self.failed = asked, None
+                except OSError as error:  # tasks end at their deadline; the agent still reports them
+                    self.failed = error
         return heartbeat
 
     def run(self, connect: Callable[[float], ExecutorStore], stop: threading.Event) -> None:

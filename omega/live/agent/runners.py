@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omega.called_apart import Apart, HangError, shared
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.plain_text import cleaned
 from omega.live.agent.lease_file import now
 from omega.live.agent.task_start import MARK
+from omega.live.called_apart import Apart, HangError, shared
 from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
 from omega.schedulers import registry
 from omega.schedulers.constraints.demands import runner_attribute
