@@ -1,19 +1,20 @@
 """A machine that cannot start tasks says so, takes none, keeps what it runs, and comes back by itself."""
 
 import os
-import resource
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from omega.cellstate.audit import verify
+from omega.cellstate.redis import RedisCell
 from omega.live.agent import fitness
 from omega.live.agent.agent import Agent
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
-from tests.integration.stage import all_facts
+from tests.integration.stage import all_facts, until
 
 pytestmark = pytest.mark.server
 SLEEP = ("sh", "-c", "echo $$; exec sleep 600")
@@ -97,16 +98,22 @@ def test_a_deleted_state_directory(ground: Ground) -> None:
     check_comes_back(ground, agent, name)
 
 
-def test_no_more_files_can_be_opened(ground: Ground) -> None:
-    agent = ground.agent()
+def test_an_iteration_that_does_not_come_through(ground: Ground) -> None:
+    agent = ground.agent(lease_ms=60_000)
     agent.look()
-    name = ground.run("true")
-    before, free = resource.getrlimit(resource.RLIMIT_NOFILE), os.dup(0)
-    os.close(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
-    try:
-        look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert "Too many open files" in ground.cell.agents()["h1"].unfit
-    check_comes_back(ground, agent, name)
+    stop = threading.Event()
+
+    def connect(_: float) -> RedisCell:
+        return RedisCell.connect(ground.cell.url, ground.cell.name)
+
+    agent.lease.iterated -= 30
+    agent.lease._renewed -= 30
+    renewing = threading.Thread(target=agent.lease.run, args=(connect, stop))
+    renewing.start()
+    until(lambda: state(ground) == "unfit", "the renewal says so")
+    stop.set()
+    renewing.join()
+    assert "has not come through an iteration for 3" in ground.cell.agents()["h1"].unfit
+    agent.look()
+    assert state(ground) == "unfit", "one iteration is not enough"
+    look_until(agent, lambda: state(ground) == "up", "it comes back by itself")

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -21,13 +22,13 @@ from typing import Any
 
 from omega.cellstate import ranges
 from omega.cellstate.consumption import STREAM, Consumption, unpack
-from omega.cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
-from omega.live.agent.fitness import Fitness
+from omega.live.agent.fitness import Fitness, StalledError
 from omega.live.agent.guard_line import GuardLine, UnansweredError
 from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
@@ -128,7 +129,7 @@ class Agent:
         """
         self.cell.read_live_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
-        self.fitness.reported = "unknown"
+        self.fitness.reported, self.lease.stalled, self.lease.iterated = "unknown", "", now()
         self.lease.membership = self.cell.register_agent(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.lease.machine = self.cell.machine_index(self.name)
         self._submitted.clear()
@@ -189,9 +190,19 @@ class Agent:
             self.cell.read_live_schedulers()
             if self._rng.random() * heartbeat.agents < 1:
                 housekeep(self.cell, self.ms(), self.executor)
+        self.lease.iterated = now()
+
+    def stumbled(self, error: OSError) -> None:
+        """Take note of an iteration that did not come through, and say so where that is possible."""
+        self.fitness.failed(error)
+        with suppress(OmegaError, OSError):  # the renewal says it later
+            self._report_fitness()
 
     def _report_fitness(self) -> None:
         """Tell the store whether this computer can start tasks, when that changed."""
+        if self.lease.stalled:
+            self.fitness.failed(StalledError(self.lease.stalled))
+            self.fitness.reported, self.lease.stalled = self.fitness.reason, ""
         said, membership = self.fitness.reason, self.lease.membership
         if said != self.fitness.reported and membership is not None and self._index is not None:
             self.cell.report_fitness(membership, [self._index], said, self.ms())

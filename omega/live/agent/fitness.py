@@ -18,6 +18,10 @@ TRIAL_SECONDS, TRIALS, STEADY_SECONDS = 10.0, 3, 30.0
 PROCESS_SECONDS = 5.0
 
 
+class StalledError(Exception):
+    """No iteration of the agent came through for long."""
+
+
 @dataclass(slots=True)
 class Fitness:
     """What the agent knows of its computer."""
@@ -34,7 +38,7 @@ class Fitness:
     def failed(self, error: Exception) -> None:
         """Take note of a start or trial that failed."""
         self._tried = self._tried if self.reason else now()
-        self.reason, self._good = f"{error.__class__.__name__}: {error}", 0
+        self.reason, self._good = str(error), 0
         if isinstance(error, OSError) and error.strerror:
             self.reason = error.strerror + (f": {error.filename}" if error.filename else "")
 
