@@ -2,6 +2,7 @@
 
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,23 @@ def why(cell: RedisCell, name: str) -> str:
 
 def placed(cell: RedisCell) -> set[str]:
     return {job.name for job in cell.jobs() if not job.pending}
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("how", ["sleep", "loop"])
+def test_a_scheduler_ends_after_sigterm_while_a_policy_hangs(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    started(monkeypatch, "placement")
+    monkeypatch.setenv("OMEGA_CALL_SECONDS", "600")
+    with (
+        made_cell(store_url, f"leaves-{how}", 2) as cell,
+        started_processes(cell, store_url, tmp_path, "batch/0") as group,
+    ):
+        serve(cell)
+        submit(cell, [simple_job("good")])
+        until(lambda: placed(cell) == {"good"}, "the first is placed")
+        submit(cell, [simple_job(f"{how}-1")])
+        time.sleep(2.0)  # it hangs by now; if it did not, the scheduler would end with 0
+        group.members["batch/0"].send_signal(signal.SIGTERM)
+        assert group.members["batch/0"].wait(30) == 1, "it was killed"
