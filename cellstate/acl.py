@@ -29,7 +29,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         *READING, "answer_output", "report_cut", "register_agent", "register_executor", "renew_executor",
         "deregister_executor", "register_scheduler", "renew_scheduler", "deregister_scheduler", "assign_trees",
         "claim_directory", "claim_shard", "confirm_runs", "digest", "end", "end_shard", "health", "housekeep", "join",
-        "machine", "online", "progress", "retire", "start", "tail",
+        "machine", "online", "progress", "retire", "start", "tail", "unfit",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

@@ -9,12 +9,16 @@ MOST_GIVEN_UP = 500
 
 
 class ExecutorRecord(NamedTuple):
-    """A live executor: its number, incarnation, whether its lease holds, and the length of a lease (ms)."""
+    """A live executor: its number, incarnation, whether its lease holds, and the length of a lease (ms).
+
+    `unfit` is why it cannot start tasks; empty if it can.
+    """
 
     number: int
     incarnation: int
     lives: bool
     lease_ms: int
+    unfit: str = ""
 
 
 def is_agent(executor: str) -> bool:

@@ -12,7 +12,7 @@ Redis Cluster.
     names       hash    machine name → index
     shapes      hash    "state simulated capacity…" → how many machines are so; "over" → indices (cellstate/sums.py)
     executors   hash    executor name → number: even when it runs commands, odd when it simulates
-    serving     hash    number of a live executor → its name
+    serving     hash    number of a live executor → its name, and why it cannot start tasks
     jobs        hash    job id → job record (cellstate/schema.py)
     specs       hash    job id → the part that only schedulers and executors read (MessagePack)
     jobnames    hash    name → id of the newest job of that name; empty when that is the name

@@ -68,8 +68,8 @@ MACHINE = "machine"
 class MachineState(IntEnum):
     """State of a machine. `DRAINED` keeps its tasks and takes no new ones.
 
-    `OFFLINE` is `UP` without a live executor (semantics 31). Executors enter and leave that state; people set the
-    others.
+    `OFFLINE` is `UP` without a live executor (semantics 31), `UNFIT` with one that says that it cannot start tasks: it
+    keeps its tasks. Executors enter and leave these states; people set the others.
     """
 
     UP = 0
@@ -77,6 +77,7 @@ class MachineState(IntEnum):
     DOWN = 2
     GONE = 3
     OFFLINE = 4
+    UNFIT = 5
 
 
 class JobState(IntEnum):
@@ -132,9 +133,10 @@ class MachineSpec:
 
 
 def check_state(state: MachineState) -> MachineState:
-    """Return a state that a person may set; raises BadInput for `OFFLINE`."""
-    if state is MachineState.OFFLINE:
-        raise BadInput("machine state offline: executors enter and leave it; set up, drained, down or gone")
+    """Return a state that a person may set; raises BadInput for `OFFLINE` and `UNFIT`."""
+    if state in (MachineState.OFFLINE, MachineState.UNFIT):
+        name = state.name.lower()
+        raise BadInput(f"machine state {name}: executors enter and leave it; set up, drained, down or gone")
     return state
 
 

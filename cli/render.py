@@ -40,6 +40,7 @@ STYLES = {
     "abandoned": "red",
     "down": "red",
     "offline": "red",
+    "unfit": "red",
     "lapsed": "red",
     "stopped": "bright_black",
 }

@@ -2,11 +2,13 @@
 
 A package registers one under ``omega.admission``. It gets an `omega.JobSpec` and returns it changed (defaults,
 annotations), or None for unchanged; it refuses the job with an `omega.Refused`. It runs in the process of the
-submitter, so it is a service to users, not a protection against them (docs/job-fields.md).
+submitter, or in one beside `omega serve`, so it is a service to users, not a protection against them
+(docs/job-fields.md).
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +30,39 @@ def admitted(spec: "JobSpec") -> "JobSpec":
     from omega.schedulers.registry import RESTRICT
 
     for name, admit in _installed(os.environ.get(RESTRICT)):
-        spec = _ask(name, admit, spec)
+        spec = _ask(name, admit, spec) if not _bounded else _ask_apart(name, spec)
     return spec
+
+
+_bounded: list[bool] = []
+"""Whether admissions are called in a process of their own."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Call admissions in a process of their own during the block, with a bound of time."""
+    _bounded.append(True)
+    try:
+        yield
+    finally:
+        _bounded.pop()
+
+
+def _ask_apart(name: str, spec: "JobSpec") -> "JobSpec":
+    from omega.live.called_apart import HangError, shared
+
+    try:
+        admitted: JobSpec = shared().call(ask, name, spec)
+    except HangError as error:
+        raise Refused(f"job {spec.name}: admission {name}: {error}; fix or remove it") from None
+    return admitted
+
+
+def ask(name: str, spec: "JobSpec") -> "JobSpec":
+    """Return a job after one admission."""
+    from omega.schedulers.registry import RESTRICT
+
+    return _ask(name, dict(_installed(os.environ.get(RESTRICT)))[name], spec)
 
 
 @lru_cache(maxsize=8)

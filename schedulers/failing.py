@@ -2,10 +2,13 @@
 
 An error while a live scheduler places one job delays that job alone, longer after each error. Any other error ends the
 scheduler. Simulations and dry runs end at the first error.
+
+A policy that does not return for a job cannot be ended from within: another process kills this one and starts it again
+with the job's id (omega/live/processes/watch.py), and the job is set aside.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
 from traceback import walk_tb
@@ -18,6 +21,7 @@ from omega.schedulers.foreign_errors import RAISED, said
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.placement.arranging import chooses_machines
 from omega.schedulers.policies import Ordering, Placement, PlacesAll, Preemption, Sizing, with_wrapped
+from omega.schedulers.process.beat import JOB, NONE, TOGETHER, Beat
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
 
@@ -94,12 +98,43 @@ class _Failure(NamedTuple):
     until: float
 
 
-class FailingJobs:
-    """Jobs of a live scheduler at which a policy raised. The loop writes them, the heartbeat reads them."""
+class Hung(NamedTuple):
+    """A job at which a policy did not return, and for how many seconds it is set aside."""
 
-    def __init__(self) -> None:
+    text: str
+    seconds: float
+
+
+class FailingJobs:
+    """Jobs of a live scheduler at which a policy raised or did not return.
+
+    The loop writes them, the heartbeat reads them. `beat` is the memory of a process that is watched.
+    """
+
+    def __init__(self, beat: Beat | None = None) -> None:
         """Begin without any."""
         self._failures: dict[str, _Failure] = {}
+        self.beat = beat
+        self.hung: dict[str, tuple[str, float]] = {}
+        """Jobs at which a policy did not return: text, and the time (seconds) until which each is set aside."""
+        self.alone_until = 0.0
+        """Time (seconds) until which jobs are placed one after another."""
+
+    def begun(self, works: Sequence[Work]) -> Beat | None:
+        """State the jobs that are decided next; return where the place of the present one is written."""
+        if self.beat is not None:
+            self.beat.round([work.job.id for work in works])
+        return self.beat
+
+    def learn(self, hung: Mapping[str, Hung], now: float) -> None:
+        """Take over jobs at which a policy did not return, in the process before this or in another of the kind."""
+        for job_id, (text, seconds) in hung.items():
+            if now + seconds > self.hung.get(job_id, ("", 0.0))[1]:
+                self.hung[job_id] = text, now + seconds
+
+    def set_aside_until(self, now: float) -> dict[str, tuple[str, int]]:
+        """Return the jobs that are set aside because a policy did not return: text, and for how long (ms)."""
+        return {job: (text, int(1000 * (until - now))) for job, (text, until) in list(self.hung.items()) if until > now}
 
     def delay(self, work: Work, text: str, now: float) -> float:
         """Record an error of a job's present attempt; return the time (seconds) of the next attempt."""
@@ -107,11 +142,15 @@ class FailingJobs:
         count = count + 1 if work.attempts == attempts + 1 else 1
         work.notes["raised"] = count, work.attempts
         until: float = now + min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(count - 1, 16))
+        self.show(work, text, until)
+        return until
+
+    def show(self, work: Work, text: str, until: float) -> None:
+        """Report a job's error until its next attempt."""
         self._failures.pop(work.id, None)
         self._failures[work.id] = _Failure(work, work.attempts, text, until)
         if len(self._failures) > MOST_JOBS:
             del self._failures[next(iter(self._failures))]
-        return until
 
     def by_text(self, scheduler: Fallible) -> dict[str, dict[str, int]]:
         """Return the jobs whose last attempt raised, by error, with the time of the next attempt (ms since 1970)."""
@@ -136,6 +175,24 @@ def set_aside(scheduler: Fallible, work: Work, error: BaseException, now: float)
         instrument.raised(work, text, now)
 
 
+def without_hung(scheduler: Fallible, failing: FailingJobs, works: Sequence[Work], now: float) -> list[Work]:
+    """Return the jobs without those that are set aside because a policy did not return for them; these wait."""
+    chosen = list[Work]()
+    for work in works:
+        text, until = failing.hung.get(work.id, ("", 0.0))
+        if until <= now:
+            chosen.append(work)
+            continue
+        scheduler.working.pop(work.id, None)
+        scheduler.queue.tried(work)
+        work.not_before = until
+        failing.show(work, text, until)
+        scheduler.queue.ready.add(work)
+        for instrument in scheduler.instruments:
+            instrument.raised(work, text, now)
+    return chosen
+
+
 def place_together(
     scheduler: Fallible, works: Sequence[Work], snapshot: Snapshot, most: int
 ) -> Sequence[Sequence[Claim]]:
@@ -146,19 +203,29 @@ def place_together(
     """
     if scheduler.places_all is None or len(works) < 2 or scheduler.queue.blocked.groups:
         return ()
-    first = 0
+    first, failing = 0, scheduler.failing
+    hung = () if failing is None else failing.hung
+    if failing is not None and snapshot.now < failing.alone_until:
+        return ()
     for work in works:
         groups = work.job.groups
+        if work.id in hung:
+            break
         if (len(groups) > 1 or groups[0].losses) and chooses_machines(work, snapshot.size):
             break
         first += 1
     if not first:
         return ()
-    mark = snapshot.mark()
+    mark, beat = snapshot.mark(), None if failing is None else failing.beat
+    if beat is not None:
+        beat.words[JOB] = TOGETHER
     try:
         return scheduler.places_all.place_all(works[:first], snapshot, scheduler.rng, most)[0]
     except RAISED:
-        if scheduler.failing is None:
+        if failing is None:
             raise
         snapshot.undo(mark)
         return ()
+    finally:
+        if beat is not None:
+            beat.words[JOB] = NONE

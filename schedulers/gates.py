@@ -18,6 +18,7 @@ from omega.cellstate.ports import SchedulerStore
 from omega.schedulers.failing import FailingJobs, policy_error
 from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.instruments import Instrument
+from omega.schedulers.process.beat import JOB, NONE
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
 
@@ -118,7 +119,12 @@ def _ask_again(scheduler: Gated, now: float) -> Hold:
 
 def _ask(scheduler: Gated, work: Work, now: float, before: str) -> str:
     """Return the gate's reason; that of a gate which raises is its error, live, where each new one is logged."""
-    gate = scheduler.gate
+    gate, beat = scheduler.gate, None if scheduler.failing is None else scheduler.failing.beat
+    text, until = ("", 0.0) if scheduler.failing is None else scheduler.failing.hung.get(work.id, ("", 0.0))
+    if now < until:
+        return plain_reason(f"its gate fails: {text}")
+    if beat is not None:
+        beat.single(work.id)
     try:
         answer: object = None if gate is None else gate.hold(work, now)
         if answer is not None and not isinstance(answer, str):
@@ -133,6 +139,9 @@ def _ask(scheduler: Gated, work: Work, now: float, before: str) -> str:
             for instrument in scheduler.instruments:
                 instrument.raised(work, text, now)
         return reason
+    finally:
+        if beat is not None:
+            beat.words[JOB] = NONE
     return plain_reason(answer or "")
 
 

@@ -25,6 +25,7 @@ from omega.schedulers.gates import Hold, hold
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.logged import settings_of
 from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
+from omega.schedulers.process.beat import LOOP
 from omega.schedulers.queue.intake import MOST_FILLS, Intakes
 from omega.schedulers.queue.looks import Watch, looks_at, rest
 from omega.schedulers.resizing import Measure, Resize, measure, resize
@@ -140,10 +141,16 @@ class LiveDriver:
     def run(self) -> None:
         """Drive the attempt loop until `stopping`; the attempt in hand is finished first."""
         effects = loop.attempts(self.scheduler)
+        beat = None if self.scheduler.failing is None else self.scheduler.failing.beat
         with as_one_line(self.scheduler):
             effect = next(effects)
             while not (self.stopping and isinstance(effect, loop.Receive)):
-                effect = effects.send(self.answer(effect))
+                answer = self.answer(effect)
+                if beat is not None:
+                    beat.enter(LOOP)
+                effect = effects.send(answer)
+                if beat is not None:
+                    beat.leave(LOOP)
                 self.steps += 1
         self.scheduler.settle(self._land(self._arrive()), self.now())
         if tried := self.scheduler.outbox.take_tried():

@@ -10,7 +10,7 @@ from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, wanted
-from omega.schedulers.failing import FailingJobs, place_together, set_aside
+from omega.schedulers.failing import FailingJobs, place_together, set_aside, without_hung
 from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.gates import Gate, HeldJobs
 from omega.schedulers.instruments import Instrument, announce, report_blocked
@@ -37,6 +37,7 @@ from omega.schedulers.policies import (
     with_wrapped,
 )
 from omega.schedulers.preemption.constrained import evictions, suspects
+from omega.schedulers.process.beat import JOB
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
 from omega.schedulers.retrying import RETRY_LIMIT, RetryPolicy, Step, next_step
@@ -245,6 +246,8 @@ class Scheduler:
         chosen, working = self.queue.choose(now, self.jobs_per_call), self.working
         for work in chosen:
             working[work.job.id] = work
+        if self.failing is not None and self.failing.hung:
+            chosen = without_hung(self, self.failing, chosen, now)
         if self.queue.joined:
             joined, self.queue.joined = self.queue.joined, []
             announce(self.instruments, joined, now)
@@ -260,6 +263,7 @@ class Scheduler:
         """
         snapshot.now = now
         transactions: list[Transaction] = []
+        beat = None if self.failing is None else self.failing.begun(works)
         left, placed = CALL_CLAIMS, place_together(self, works, snapshot, CALL_CLAIMS) if len(works) > 1 else ()
         together = len(placed)
         for number, work in enumerate(works):
@@ -273,6 +277,8 @@ class Scheduler:
                 continue
             work.attempts += 1
             mark = snapshot.mark()
+            if beat is not None:
+                beat.words[JOB] = number + 1
             try:
                 if number < together:
                     claims = placed[number]
@@ -309,8 +315,11 @@ class Scheduler:
         """Evict for jobs that fit nowhere; one that is not helped is tried again while machines are not known."""
         transactions = []
         preempting, self._preempting = self._preempting, []
+        beat = None if self.failing is None else self.failing.beat
         for work, _ in preempting:
             mark = snapshot.mark()
+            if beat is not None:
+                beat.single(work.id)
             try:
                 claims = evictions(self.preemption, work, snapshot, self._within, self.rng)
                 if claims:

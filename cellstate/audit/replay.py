@@ -28,7 +28,7 @@ from omega.cellstate.audit.rules import Violation
 from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Fact
 
-REASONS = ("over", "limit", "drain", "down", "fair-share", "gang", "tree")
+REASONS = ("over", "limit", "drain", "down", "fair-share", "gang", "tree", "unfit")
 """Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
 FOR_JOBS = ("precedence", "fair-share")
 """Reasons of evictions in a transaction of the job that follows."""

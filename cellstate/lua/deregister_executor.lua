@@ -39,7 +39,7 @@ lost_at = tonumber(now)
 local why = (step == 'whole' and 'agent' or 'executor') .. (reaped == '1' and '' or ' left')
 local function give_up(index)
   local m, count = M[index], 0
-  local state = m[STATE] == UP and OFFLINE or m[STATE]
+  local state = (m[STATE] == UP or m[STATE] == UNFIT) and OFFLINE or m[STATE]
   if m[STATE] ~= state then
     touch(m, 1)
     shapes.leave(m)

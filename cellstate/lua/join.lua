@@ -10,7 +10,7 @@
 --        still on that machine, {"set", (name, record)…} of machines of which an operator set something else,
 --        {"sum", resource} (too much together), {"keys", name…}
 -- Types  names, static, executors, serving, operator: hash; others as in commit.lua
--- Rules  a machine is up when its executor lives, else offline (semantics 31); what an operator set of one that is not
+-- Rules  a machine is up when its executor lives, unfit when that cannot start tasks, else offline (semantics 31); what an operator set of one that is not
 --        gone stays: drained or down, amounts, attributes (36). A machine that was gone continues above
 --        its old number and above every transaction so far: no ABA for coarse detection (10); one that holds more
 --        than it now has is over (5).
@@ -19,7 +19,7 @@
 --@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes sums serving operator
 
 local owner, known_owner = number_of(executor)
-local state = lives(owner) and UP or OFFLINE
+local state = own_state(owner)
 local wanted, names, capacities, opaque, set = {}, {}, {}, {}, {}
 for i = fixed_args + 1, #ARGV, 3 do
   local name, capacity = match(ARGV[i], '^(%S+) (.*)$')

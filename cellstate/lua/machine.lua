@@ -5,7 +5,7 @@
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that becomes down or gone are pending
 -- again at once; while its executor lives they are also leaving (reason "down"), otherwise they have ended. A machine
--- that is set up is offline when its executor does not live. action "capacity": change is "amount*R", "-" for one that
+-- that is set up is offline when its executor does not live, unfit when that cannot start tasks. action "capacity": change is "amount*R", "-" for one that
 -- stays, then " placement*count" for each allowed eviction, in that order and only while the machine is over; refused
 -- when the machine would stay over. An equal state or capacity changes nothing. The amounts are an operator's from then
 -- on: join.lua keeps them. What an operator set goes with the machine.
@@ -18,7 +18,7 @@
 load_machines({ index })
 local m = M[index]
 local to_state = action == 'state' and tonumber(change)
-if to_state == UP and m and not lives(m[EXECUTOR]) then to_state = OFFLINE end
+if to_state == UP and m then to_state = own_state(m[EXECUTOR]) end
 if m and m[STATE] == GONE and to_state == GONE then
   return { 'ok', redis.call('HGET', meta_key, 'version'), 0 }
 end

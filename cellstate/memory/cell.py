@@ -17,6 +17,7 @@ from omega.cellstate.memory.executors import (
     register_agent,
     register_executor,
     renew_executor,
+    report_fitness,
     report_progress,
     request_output,
 )
@@ -151,6 +152,7 @@ class MemoryCell(MemoryQueries):
     register_executor = over_ledger(register_executor)
     register_agent = over_ledger(register_agent)
     renew_executor = over_ledger(renew_executor)
+    report_fitness = over_ledger(report_fitness)
     deregister_executor = over_ledger(deregister_executor)
     keep_tails = over_ledger(keep_tails)
     request_output = over_ledger(request_output)

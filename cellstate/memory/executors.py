@@ -7,12 +7,13 @@ from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.executors import ExecutorRecord, is_agent, number_of, portions
 from omega.cellstate.incarnations import check_executor, check_member, check_nonce
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.machines import set_state
+from omega.cellstate.memory.machines import own_state, set_state
 from omega.cellstate.memory.port_values import runs_of
 from omega.cellstate.memory.publish import announce, publish
 from omega.cellstate.memory.records import ExecutorRow, MachineRow
 from omega.cellstate.memory.tasks import acknowledge, end_tasks
 from omega.cellstate.model import MachineState
+from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.replies import Heartbeat, Membership, executor_of
 from omega.cellstate.task_ends import EndKind
 from omega.cellstate.task_output import MOST_ASKED, OutputPart, OutputRequest
@@ -29,7 +30,9 @@ def begin_to_serve(ledger: Ledger, executor: str, nonce: str, lease_ms: int, at_
     ledger.open()
     ledger.incarnations += 1
     ledger.registered[executor] = ExecutorRow(ledger.incarnations, nonce, lease_ms)
-    ledger.serving.add(ledger.executors.setdefault(executor, number_of(executor, len(ledger.executors))))
+    number = ledger.executors.setdefault(executor, number_of(executor, len(ledger.executors)))
+    ledger.serving.add(number)
+    ledger.unfit.pop(number, None)
     ledger.fact("enlist", executor, ledger.incarnations)
     announce(ledger, at_ms, executor)
     return Membership(executor, ledger.incarnations)
@@ -74,6 +77,7 @@ def deregister_executor(ledger: Ledger, membership: Membership, at_ms: int, by: 
     ledger.open()
     del ledger.registered[member]
     ledger.serving.discard(ledger.executors.get(member, 0))
+    ledger.unfit.pop(ledger.executors.get(member, 0), None)
     ledger.fact("lapse" if reaped else "leave", member, incarnation)
     left = "" if reaped else " left"
     if is_agent(member):
@@ -93,7 +97,7 @@ def give_up_machines(ledger: Ledger, machines: Sequence[MachineRow], reason: str
     """Requeue the tasks of these machines; those that were up are offline. Return whether anything changed."""
     start = len(ledger.trail)
     for m in machines:
-        if m.state is MachineState.UP:
+        if m.state in (MachineState.UP, MachineState.UNFIT):
             set_state(ledger, m, MachineState.OFFLINE)
         for placement in [run for run in m.runs if run > 0]:
             end_tasks(ledger, m, placement, None, EndKind.LOST, reason, ledger.stamp)
@@ -108,9 +112,33 @@ def give_up_machines(ledger: Ledger, machines: Sequence[MachineRow], reason: str
 def executor_records(ledger: Ledger) -> dict[str, ExecutorRecord]:
     """Return every live executor, agents (``agent/NAME``) included, by its name."""
     return {
-        name: ExecutorRecord(ledger.executors[name], agent.incarnation, agent.lives, agent.lease_ms)
+        name: ExecutorRecord(
+            ledger.executors[name], agent.incarnation, agent.lives, agent.lease_ms,
+            ledger.unfit.get(ledger.executors[name], ""),
+        )
         for name, agent in sorted(ledger.registered.items())
-    }
+    }  # fmt: skip
+
+
+def report_fitness(ledger: Ledger, membership: Membership, machines: Sequence[int], reason: str, at_ms: int) -> None:
+    """Record that an executor cannot start tasks, or can again (no reason); Fenced when its lease lapsed."""
+    member, incarnation = membership
+    known = ledger.registered.get(member)
+    if known is None or not known.lives or known.incarnation != incarnation:
+        raise Fenced(f"executor {member}: its lease lapsed; its tasks go elsewhere")
+    number = ledger.executors[member]
+    ledger.unfit.pop(number, None)
+    if plain_reason(reason):
+        ledger.unfit[number] = plain_reason(reason)
+    ledger.open()
+    state, changed = own_state(ledger, number), False
+    for m in (ledger.M[index] for index in machines if index in ledger.M):
+        if m.executor == number and m.state in (MachineState.UP, MachineState.UNFIT) and m.state is not state:
+            set_state(ledger, m, state)
+            changed = True
+    if changed:
+        ledger.transactions, ledger.freed = ledger.transactions + 1, True
+        publish(ledger, at_ms, member)
 
 
 def register_agent(ledger: Ledger, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:

@@ -131,6 +131,7 @@ class Ledger:
         self.registered: dict[str, ExecutorRow] = {}
         self.executors: dict[str, int] = {}
         self.serving: set[int] = set()
+        self.unfit: dict[int, str] = {}
         self.output: dict[tuple[str, int, int, str], bytes] = {}
         self.answers: dict[str, OutputPart] = {}
         # Kinds of the jobs whose tasks may have copies.

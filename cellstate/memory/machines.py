@@ -33,7 +33,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
     if not machines:
         return []
     owner = ledger.executors.get(executor) or number_of(executor, len(ledger.executors))
-    state = MachineState.UP if owner in ledger.serving else MachineState.OFFLINE
+    state = own_state(ledger, owner)
     machines = [_as_set(ledger, machine) for machine in machines]
     ledger.unfold()
     known = dict.fromkeys(machine.name for machine in machines if machine.name in ledger.indices)
@@ -119,6 +119,13 @@ def set_state(ledger: Ledger, m: MachineRow, state: MachineState) -> None:
     fact_of_state(ledger, m)
 
 
+def own_state(ledger: Ledger, executor: int) -> MachineState:
+    """Return the state of a machine of this executor that no operator set otherwise."""
+    if executor not in ledger.serving:
+        return MachineState.OFFLINE
+    return MachineState.UNFIT if ledger.unfit.get(executor) else MachineState.UP
+
+
 def fact_of_state(ledger: Ledger, m: MachineRow) -> None:
     """Write the fact of a machine's present state."""
     ledger.fact("machine", m.index, "state", int(m.state), m.number, m.capacity, m.free)
@@ -139,8 +146,8 @@ def set_machine_state(ledger: Ledger, index: int, state: MachineState, at_ms: in
     ledger.unfold()
     m = ledger.M.get(index)
     serves = m is not None and m.executor in ledger.serving
-    if state is MachineState.UP and not serves:
-        state = MachineState.OFFLINE
+    if state is MachineState.UP and m is not None:
+        state = own_state(ledger, m.executor)
     if m and m.state is state:
         return 0
     m = machine_at(ledger, index)

@@ -60,6 +60,12 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
         this object saw: what the executor runs may be other tasks of the cell. Register again.
         """
 
+    def report_fitness(self, membership: Membership, machines: Sequence[int], reason: str, at_ms: int) -> None:
+        """Record why an executor cannot start tasks, or that it can again (""); Fenced when its lease expired.
+
+        Those of its machines that are up are unfit meanwhile: they take no claims and keep their tasks.
+        """
+
     def confirm_runs(self, executor: str) -> None:
         """Record that an executor runs only tasks that the cell lists; after a cut new tasks wait for that."""
 

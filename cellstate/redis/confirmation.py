@@ -23,6 +23,7 @@ from omega.cellstate.errors import NotReplicated
 UNCONFIRMED = frozenset(
     {"agreed", "changed_records", "sync", "start",  # read
      "register_scheduler", "register_executor", "register_agent", "renew_scheduler", "renew_executor", "online",
+     "unfit",
      "deregister_scheduler", "deregister_executor",  # leases: a member that lost one registers again
      "progress", "tail", "health", "report_cut", "confirm_runs",  # reports that are repeated while they are true
      "request_output", "answer_output",  # asked again when there is no answer

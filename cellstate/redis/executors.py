@@ -7,6 +7,7 @@ from omega.cellstate.executors import ExecutorRecord, agents_of, is_agent, porti
 from omega.cellstate.incarnations import check_executor, check_nonce
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
+from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.replies import Membership
 
@@ -96,13 +97,23 @@ class RedisExecutors(RedisReads):
         known = dict(self._readable("agents", sorted(self._hash("agents").items()), _incarnation_and_lease))
         lives = self._leases(list(known))
         numbers = {
-            name: self._record("executors", name, int, number or 0)
+            name: self._record("executors", name, int, number or 0) or 0
             for name, number in self._fields("executors", list(known))
         }
+        serving = dict(self._fields("serving", [str(number) for number in numbers.values()]))
+        said = {name: (serving.get(str(number)) or b"").decode(errors="replace") for name, number in numbers.items()}
         return {
-            name: ExecutorRecord(numbers[name] or 0, incarnation, name in lives, lease)
-            for name, (incarnation, lease) in known.items()
+            name: ExecutorRecord(number, known[name][0], name in lives, known[name][1], said[name].partition(" ")[2])
+            for name, number in numbers.items()
         }
+
+    @override
+    def report_fitness(self, membership: Membership, machines: Sequence[int], reason: str, at_ms: int) -> None:
+        values = self._values(at_ms, membership.member) | membership._asdict() | {"reason": plain_reason(reason) or "-"}
+        words = [str(index) for index in machines]
+        reply = self._run("unfit", values, words, member=membership.member, extra=self._hints())
+        if reply[0] == b"fenced":
+            raise Fenced(f"executor {membership.member}: its lease lapsed; its tasks go elsewhere")
 
     @override
     def agents(self) -> dict[str, ExecutorRecord]:

@@ -134,7 +134,7 @@ def _agent(inspection: Inspection, field: str, value: bytes) -> None:
 
 
 def _serving(inspection: Inspection, field: str, value: bytes) -> None:
-    inspection.serving[_number(field)] = _holder(value.decode())
+    inspection.serving[_number(field)] = _holder(value.decode().partition(" ")[0])
 
 
 def _stats(_: Inspection, field: str, value: bytes) -> None:

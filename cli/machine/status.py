@@ -31,6 +31,7 @@ def command(app: App, name: str, verbose: bool) -> None:
         {
             "machine": f"{machine.name} (index {machine.index})",
             "state": state_word(machine) + since(status.since_ms, app.now_ms()),
+            "starts no tasks": agent and agent.unfit,
         }
         | {each: f"{units.in_use(each, used, has)} · {units.percent(used, has)} in use" for each, used, has in columns}
         | {

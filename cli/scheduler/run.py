@@ -1,5 +1,6 @@
 """``omega scheduler run``."""
 
+import json
 import os
 import signal
 import threading
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cellstate.errors import Duplicate, StoreError
+from omega.cellstate import errors
+from omega.cellstate.errors import Duplicate, OmegaError, StoreError
 from omega.cellstate.override import override
 from omega.cli import render
 from omega.cli.app import App
@@ -24,6 +26,7 @@ from omega.queries.schedulers import describe
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.live.processes.supervisor import ProcessSupervisor
+    from omega.live.processes.watch import Watch
     from omega.schedulers.instruments import Instrument
 
 LOOK_SECONDS = 0.2
@@ -91,22 +94,53 @@ def free_names(cell: "Queries", kind: str, number: int) -> list[str]:
 def _run_here(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Run one scheduler in this process until a signal; returns its member name."""
     from omega.cellstate.incarnations import check_member
-    from omega.live.choice import scheduler
+    from omega.live.processes.watch import Watch, call_seconds
     from omega.schedulers.process.log import configure
-    from omega.schedulers.process.scheduler import run_member
 
     configure(os.environ)
-
+    seconds = call_seconds(os.environ)
     for _ in range(TRIES):
         member = check_member(f"{kind}/{name}" if name is not None else free_names(cell, kind, 1)[0])
-        own = scheduler(chosen, kind, f"{cell.name}/{member}")
-        own.instruments.append(_announcement(f"scheduler {member} on cell {cell.name} · Ctrl-C stops it"))
-        error = run_member(app.url, cell.name, member, own)
+        error = _run_watched(app.url, cell.name, member, chosen, Watch(member, seconds))
         if error is None:
             return member
         if not isinstance(error, Duplicate) or name is not None:
             raise error
     raise Duplicate(f"scheduler {kind}: every free name was taken by other processes; choose one with --name")
+
+
+def _run_watched(url: str, cell: str, member: str, chosen: Mapping[str, str], watch: "Watch") -> OmegaError | None:
+    """Run a scheduler in a child of this process; return the error that ended it, or None."""
+    from omega.live.choice import scheduler
+    from omega.schedulers.process.beat import HEARTBEAT
+    from omega.schedulers.process.scheduler import run_member
+
+    reading, writing = os.pipe()
+
+    def run(watch: "Watch") -> int:
+        try:
+            with watch.beat.calling(HEARTBEAT):  # its modules are imported
+                own = scheduler(chosen, member.partition("/")[0], f"{cell}/{member}")
+            if not watch.former:
+                own.instruments.append(_announcement(f"scheduler {member} on cell {cell} · Ctrl-C stops it"))
+            error = run_member(url, cell, member, own, watched=watch)
+        except OmegaError as found:
+            error = found
+        if error is not None:
+            os.write(writing, json.dumps([type(error).__name__, str(error)]).encode())
+        return 0 if error is None else 1
+
+    with open(reading, "rb") as said:  # noqa: PTH123 - a descriptor
+        try:
+            code = watch.run(run)
+        finally:
+            os.close(writing)
+        text = said.read()
+    if text:
+        name, why = json.loads(text)
+        kind: type[OmegaError] = getattr(errors, name, OmegaError)
+        return kind(why)
+    return None if code == 0 else OmegaError(f"scheduler {member}: ended with code {code}")
 
 
 def _announcement(text: str) -> "Instrument":

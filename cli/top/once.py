@@ -8,7 +8,7 @@ from omega.cli.top.cells import AnyOverview, CellsOverview, OfCell, head_of, pan
 from omega.cli.top.panes import EMPTY
 from omega.queries.overview import TROUBLE, Overview, SchedulerRates, condition, fullness, listed_json, trouble
 
-MACHINE_STATES = ("up", "drained", "down", "offline", "over", "full")
+MACHINE_STATES = ("up", "drained", "down", "offline", "unfit", "over", "full")
 MOST_LINES = 15
 """Lines of each table of a frame; a document has everything that was read."""
 

@@ -4,32 +4,62 @@ The store's URL, which may hold a password, comes through the socket that OMEGA_
 environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER (``batch/0``, ``simulated/NAME`` or
 ``agent/NAME``), OMEGA_LEASE_MS, OMEGA_SPEED; for another scheduler than the one offered as that kind OMEGA_SCHEDULER
 (its name, or ``module:attribute``) or OMEGA_SCHEDULER_FILE (TOML); to depart from it OMEGA_DETECTION (``fine``,
-``coarse``), OMEGA_MODE (``incremental``, ``gang``) and OMEGA_JOBS_PER_CALL (jobs per round trip). OMEGA_LOG,
-OMEGA_LOG_FORMAT and OMEGA_METRICS set what it reports of itself (schedulers/process/log.py and endpoint.py).
+``coarse``), OMEGA_MODE (``incremental``, ``gang``), OMEGA_JOBS_PER_CALL (jobs per round trip) and OMEGA_CALL_SECONDS
+(time that a policy has for a job). OMEGA_LOG, OMEGA_LOG_FORMAT and OMEGA_METRICS set what it reports of itself
+(schedulers/process/log.py and endpoint.py).
 """
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from omega.cellstate.errors import OmegaError
 from omega.live.processes.bound import end_with_starter
 from omega.live.secrets import take_store
+from omega.schedulers.process.beat import HEARTBEAT
 from omega.schedulers.process.log import configure, log
 
+if TYPE_CHECKING:
+    from omega.live.processes.watch import Watch
+
+EXECUTORS = ("simulated", "agent")
 AGENT_LEASES = 4
 """An executor's lease is so many of a scheduler's: that its tasks must be placed again costs more than a wait."""
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """Run the member that the environment describes; returns the exit code."""
+    """Run the member that the environment describes; returns the exit code.
+
+    A scheduler is watched by this process and runs in a child of it: a policy may never return.
+    """
     environment = dict(environment)
     url = take_store(environment)
     environment |= {"OMEGA_STORE": url} if url is not None else {}
-    end_with_starter(environment)
-    kind = environment["OMEGA_MEMBER"].partition("/")[0]
+    member = environment["OMEGA_MEMBER"]
+    if member.partition("/")[0] in EXECUTORS:
+        return run(environment)
+    from omega.live.processes.watch import Watch, call_seconds
+
     try:
         configure(environment)
-        {"simulated": _simulated_executor, "agent": _agent}.get(kind, _scheduler)(environment)
+        seconds = call_seconds(environment)
+    except OmegaError as error:
+        log.error(str(error))
+        return 1
+    return Watch(member, seconds).run(lambda watch: run(environment, watch))
+
+
+def run(environment: Mapping[str, str], watch: "Watch | None" = None) -> int:
+    """Run the member in this process; returns the exit code."""
+    kind = environment["OMEGA_MEMBER"].partition("/")[0]
+    end_with_starter(environment)
+    try:
+        configure(environment)
+        if kind in EXECUTORS:
+            {"simulated": _simulated_executor, "agent": _agent}[kind](environment)
+        else:
+            _scheduler(environment, watch)
     except OmegaError as error:
         log.error(str(error))
         return 1
@@ -60,17 +90,18 @@ def _agent(environment: Mapping[str, str]) -> None:
     run_agent(url, cell, _name(environment), state_directory(), AgentOptions(lease_ms=AGENT_LEASES * lease_ms))
 
 
-def _scheduler(environment: Mapping[str, str]) -> None:
+def _scheduler(environment: Mapping[str, str], watch: "Watch | None") -> None:
     from omega.live.choice import scheduler
     from omega.schedulers.process.scheduler import record_failure, run_member
 
     url, cell, member = (environment[f"OMEGA_{name}"] for name in ("STORE", "CELL", "MEMBER"))
     try:
-        chosen = scheduler(environment, member.partition("/")[0], f"{cell}/{member}")
+        with nullcontext() if watch is None else watch.beat.calling(HEARTBEAT):  # its modules are imported
+            chosen = scheduler(environment, member.partition("/")[0], f"{cell}/{member}")
     except OmegaError as error:
         record_failure(url, cell, member, error)
         raise
-    ended = run_member(url, cell, member, chosen, int(environment["OMEGA_LEASE_MS"]))
+    ended = run_member(url, cell, member, chosen, int(environment["OMEGA_LEASE_MS"]), watch)
     if ended is not None:
         raise ended
 

@@ -9,8 +9,8 @@ from omega.cellstate.resources import SLOTS, UNBOUNDED, Resources
 if TYPE_CHECKING:
     from omega.cellstate.sums import CellSums, Shape
 
-_HOLDING = (MachineState.UP, MachineState.DRAINED)
-STATES = ("up", "drained", "down", "offline", "over")
+_HOLDING = (MachineState.UP, MachineState.DRAINED, MachineState.UNFIT)
+STATES = ("up", "drained", "down", "offline", "unfit", "over")
 
 
 class Fleet:

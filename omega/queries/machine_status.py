@@ -107,7 +107,9 @@ class MachineStatus:
         document = {
             "cell": self.cell.name,
             **machine_json(self.cell.dimensions, self.machine, self.tasks),
-            "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
+            "agent": None
+            if agent is None
+            else {"incarnation": agent.incarnation, "live": agent.lives, "unfit": agent.unfit},
             "state_since_ms": self.since_ms,
             "rejected_in_a_row": self.rejected_in_a_row,
             "deadline_ms": self.deadline_ms,

@@ -142,7 +142,7 @@ def condition(machine: Machine) -> str:
     return "full" if full else state_word(machine)
 
 
-TROUBLE = {"down": 0, "offline": 0, "full": 2, "drained": 3, "up": 4}
+TROUBLE = {"down": 0, "offline": 0, "unfit": 0, "full": 2, "drained": 3, "up": 4}
 
 
 def trouble(machine: Machine) -> int:

@@ -77,6 +77,10 @@ class Shortfall:
         has = f"machine {name} {suits}"
         if state in (MachineState.DRAINED, MachineState.DOWN):
             return f"{has} and is {state.name.lower()}; it takes tasks after omega machine up {name}"
+        if state is MachineState.UNFIT:
+            record = self.cell.agents().get(name)
+            why = record.unfit if record is not None else "its agent left"
+            return f"{has} and cannot start tasks ({why}); it takes tasks again when it can"
         if state is MachineState.OFFLINE:
             return f"{has} and is offline; it takes tasks when its agent runs again"
         return f"{has} and is over: it holds more than it has; it takes tasks when enough of them have ended"

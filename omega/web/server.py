@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from omega import admission
 from omega.cellstate.errors import BadInput
 from omega.client.defaults import account_name
 from omega.embedded.places import state_directory
@@ -133,7 +134,8 @@ class WebServer:
             url = f"{origin_of(self.settings.public[0])}/" if self.settings.public else self._url(bound)
             written = self._write_token(bound)
             login = f"{url}{f'?token={quote(self.token)}' if self.token else ''}"
-            asyncio.run(self._serve(bound, context, lambda: ready(Serving(url, login, written))))
+            with admission.bounded():  # one that does not return would hold the jobs of everybody
+                asyncio.run(self._serve(bound, context, lambda: ready(Serving(url, login, written))))
         finally:
             for path in (written, self.listen.path):
                 if path is not None:

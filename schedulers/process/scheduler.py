@@ -8,11 +8,12 @@ on its own connection, and only while the loop makes progress: a scheduler that 
 import os
 import socket
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import anyio
@@ -27,12 +28,13 @@ from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Membership
 from omega.cellstate.server import server_info
 from omega.cellstate.store import connect_cell
-from omega.schedulers.failing import FailingJobs, as_one_line
+from omega.schedulers.failing import FailingJobs, Hung, as_one_line
 from omega.schedulers.heartbeat_state import HeartbeatState, read_state
 from omega.schedulers.instruments import Figures
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.logged import settings_of
 from omega.schedulers.policies import Asserting
+from omega.schedulers.process.beat import ALIVE, HEARTBEAT, INCARNATION, Beat
 from omega.schedulers.process.copies import Copies
 from omega.schedulers.process.diary import Diary
 from omega.schedulers.process.endpoint import METRICS, endpoint
@@ -50,10 +52,31 @@ from omega.schedulers.sharing import LEASE_MS, owned
 NEVER = float("inf")
 HUNG_LEASES = 2
 """Number of lease lengths without a step after which the loop counts as hung; its lease then expires."""
+TURN_SECONDS = 0.2
 MOST_DELAYED = 256
 """Maximum number of delayed jobs in a heartbeat."""
 NAME_LEASES = 4 / 3
 """Number of lease lengths to wait for a name: the name of a killed process is free when its lease expires."""
+
+
+class Watched(Protocol):
+    """What the process that watches this one knows (omega/live/processes/watch.py)."""
+
+    beat: Beat
+    seconds: float
+    """Time that a call of a policy has."""
+    former: int
+    """The incarnation of the process before, which was killed; 0 for none."""
+    text: str
+    """Why it was killed, if no job was the cause."""
+
+    @abstractmethod
+    def hung(self) -> Mapping[str, Hung]:
+        """Return the jobs at which a policy did not return."""
+
+    @abstractmethod
+    def alone(self) -> float:
+        """Return for how many seconds jobs are placed one after another."""
 
 
 @dataclass(slots=True)
@@ -67,6 +90,7 @@ class SupervisedScheduler:
     scheduler: Scheduler
     lease_ms: int = LEASE_MS
     pipelined: bool = True
+    watched: Watched | None = None
     figures: Figures = field(default_factory=Figures)
     reasons: PendingReasons = field(init=False)
     state: HeartbeatState = field(default_factory=HeartbeatState)
@@ -97,7 +121,10 @@ class SupervisedScheduler:
         """Prepare what observes the scheduler."""
         self.reasons = PendingReasons(lambda: None if self._live is None else self._live.snapshot)
         self._rollouts = Rollouts(self.scheduler.kind, self.member)
-        self.scheduler.failing = FailingJobs()
+        self.scheduler.failing = FailingJobs(None if self.watched is None else self.watched.beat)
+        if self.watched is not None:
+            self.scheduler.failing.learn(self.watched.hung(), since_1970())
+            self.scheduler.failing.alone_until = since_1970() + self.watched.alone()
 
     def run(self) -> None:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
@@ -133,6 +160,8 @@ class SupervisedScheduler:
                 group.start_soon(self._heartbeat)
                 group.start_soon(self._housekeeping)
                 group.start_soon(self._read_epochs)
+                if self.watched is not None:
+                    group.start_soon(self._turn, self.watched.beat)
                 await anyio.to_thread.run_sync(self._run)
             group.cancel_scope.cancel()
 
@@ -171,6 +200,7 @@ class SupervisedScheduler:
     def _register(self) -> LiveDriver | None:
         """Register once the lease of a killed predecessor has expired; None when stopped before."""
         cell, lease = connect_cell(self.url, self.cell), self.lease_ms / 1000
+        self._succeed(cell)
         until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
         while True:
             try:
@@ -186,6 +216,8 @@ class SupervisedScheduler:
                 self._earlier = totals(cell.figures().get(self.member, {}))
                 if cell.unchecked:
                     log.warning(UNCHECKED, member=self.member)
+                if self.watched is not None:
+                    self.watched.beat.words[INCARNATION] = live.membership.incarnation
                 with suppress(OmegaError):  # the heartbeat tries again
                     cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
                 return live
@@ -193,6 +225,26 @@ class SupervisedScheduler:
                 cell.close()
                 return None
             time.sleep(lease / 50)
+
+    def _succeed(self, cell: SchedulerStore) -> None:
+        """Leave for a process that was killed: others learn at which jobs, then its name is free."""
+        watched = self.watched
+        if watched is not None and watched.former:
+            former = Membership(self.member, watched.former)
+            with suppress(OmegaError):  # its lease lapsed, or the store is away
+                self._failed = {"error": watched.text, "at_ms": int(since_1970() * 1000)} if watched.text else None
+                cell.renew_scheduler(former, self.lease_ms, self._figures_now())
+                cell.deregister_scheduler(former, int(since_1970() * 1000))
+            self._failed = None
+        self._learn_hung(cell)
+
+    def _learn_hung(self, cell: SchedulerStore) -> None:
+        """Learn from others of the kind at which jobs a policy did not return: this scheduler may own them now."""
+        failing = self.scheduler.failing
+        for member, figures in cell.figures().items():
+            if failing is not None and member.partition("/")[0] == self.scheduler.kind and member != self.member:
+                told = {job: Hung(text, left / 1000) for job, (text, left) in figures.get("hung", {}).items()}
+                failing.learn(told, since_1970())
 
     async def _heartbeat(self) -> None:
         cell: SchedulerStore | None = None
@@ -221,6 +273,12 @@ class SupervisedScheduler:
         except Exception:
             self._stop()
             raise
+
+    async def _turn(self, beat: Beat) -> None:
+        """Show that the event loop turns: it does not while a call in C holds the interpreter's lock."""
+        while True:
+            beat.words[ALIVE] += 1
+            await anyio.sleep(TURN_SECONDS)
 
     async def _read_epochs(self) -> None:
         reader = EpochReader(self.url, self.cell, self.member)
@@ -268,8 +326,10 @@ class SupervisedScheduler:
             self._keeps = None
             return
         membership = live.membership
+        if self.watched is not None:
+            self.watched.beat.words[INCARNATION] = membership.incarnation
         try:
-            with as_one_line(self.scheduler):
+            with as_one_line(self.scheduler), self._calling():
                 figures = self._figures_now()
             members = self._renewed(cell, membership, figures)
         except (CellGone, Fenced) as error:
@@ -279,9 +339,13 @@ class SupervisedScheduler:
             cell.rouse(self.member)
             return
         self.state = replace(self.state, renewed_at=since_1970())
-        self._log_warnings()
+        with self._calling():
+            self._log_warnings()
         live.ahead = cell.store_ms() / 1000 - since_1970()
-        before, live.owned = live.owned, owned(self.member, members)
+        before, mine_now = live.owned, owned(self.member, members)
+        if mine_now != before:
+            self._learn_hung(cell)
+        live.owned = mine_now
         self._members = list(members)
         mine = sorted(name for name in {*members, self.member} if name.partition("/")[0] == self.scheduler.kind)
         self.scheduler.peers = mine.index(self.member), len(mine)
@@ -305,6 +369,10 @@ class SupervisedScheduler:
         if self._members[:1] == [self.member]:
             self._excess.relieve(cell, live.snapshot, since_1970(), self.member)
         self._roll(cell)
+
+    def _calling(self) -> AbstractContextManager[None]:
+        """Return a block in which the heartbeat is inside code of policies."""
+        return nullcontext() if self.watched is None else self.watched.beat.calling(HEARTBEAT)
 
     def _renewed(self, cell: SchedulerStore, membership: Membership, figures: Mapping[str, Any]) -> list[str]:
         """Renew the lease; a refusal counts if all connections lead to one server, the one of the present address."""
@@ -336,6 +404,7 @@ class SupervisedScheduler:
             "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
             "failing": ({} if failing is None else failing.by_text(self.scheduler)) | self.scheduler.elastic.refusals(),
             "failed": self._failed,
+            "hung": {} if failing is None else failing.set_aside_until(since_1970()),
             "job_fields": [each.as_json() for each in self.scheduler.job_fields],
             "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
             "settings": settings_of(self.scheduler), EARLIER: self._earlier, **where,
@@ -345,7 +414,9 @@ class SupervisedScheduler:
         now = time.monotonic()
         if live.waiting or live.steps != self._seen_steps:
             self._seen_steps, self._hung_since = live.steps, now
-        return now - self._hung_since > HUNG_LEASES * self.lease_ms / 1000
+        # A process that is watched keeps its jobs until it is ended for them: else the next one hangs at them, too.
+        bound = 0.0 if self.watched is None else HUNG_LEASES * self.watched.seconds
+        return now - self._hung_since > max(bound, HUNG_LEASES * self.lease_ms / 1000)
 
     def _reap(self, cell: SchedulerStore, alive: set[str]) -> None:
         """Remove members without a lease, except within one lease of a start of the store."""
@@ -357,10 +428,12 @@ class SupervisedScheduler:
                 log.info("reaped", member=name, incarnation=number, by=self.member)
 
 
-def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms: int = LEASE_MS) -> OmegaError | None:
+def run_member(
+    url: str, cell: str, member: str, scheduler: Scheduler, lease_ms: int = LEASE_MS, watched: Watched | None = None
+) -> OmegaError | None:
     """Run a scheduler until it is stopped; return the error that ended it, or None."""
     try:
-        SupervisedScheduler(url, cell, member=member, scheduler=scheduler, lease_ms=lease_ms).run()
+        SupervisedScheduler(url, cell, member=member, scheduler=scheduler, lease_ms=lease_ms, watched=watched).run()
     except OmegaError as error:
         return error
     except BaseExceptionGroup as group:

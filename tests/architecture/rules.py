@@ -49,9 +49,10 @@ ENDS = {
     ("omega/live/member.py", "SystemExit"), ("omega/web/member.py", "SystemExit"),
     ("omega/live/agent/guard.py", "os._exit"),
     ("omega/live/agent/output_files.py", "os._exit"),
+    ("omega/live/processes/watch.py", "os._exit"),
 }  # fmt: skip
-"""The entries of the processes that a supervisor starts: their exit code is the result. A guard forks processes that
-must not return into its own loop.
+"""The entries of the processes that a supervisor starts: their exit code is the result. A guard and a watch fork
+processes that must not return into their own loops.
 """
 
 OPAQUE = ("pickle", "marshal", "shelve", "dill", "cloudpickle")

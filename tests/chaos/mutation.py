@@ -77,6 +77,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/lua/register_agent.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/register_executor.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/online.lua": ((*AGENTS, *STORE), SAME),
+    "cellstate/lua/unfit.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/parts/serving.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/register_scheduler.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/renew_scheduler.lua": ((*AGENTS, *STORE), SAME),

@@ -133,7 +133,7 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
         "exact": True,
         "refuses_writes": None,
         "resources": ["cpu", "memory"],
-        "machines": {"total": 0, "up": 0, "drained": 0, "down": 0, "offline": 0, "over": 0},
+        "machines": {"total": 0, "up": 0, "drained": 0, "down": 0, "offline": 0, "unfit": 0, "over": 0},
         "utilisation": {name: {"allocated": 0, "capacity": 0, "fraction": 0.0} for name in ("cpu", "memory")},
         "jobs": {
             "total": 0,
@@ -179,7 +179,7 @@ def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
         omega.run("job", "wait", "a", "--timeout", "0.3", code=124)
         found = omega.json("cell", "status")
         text = omega.text("cell", "status")
-    assert found["machines"] == {"total": 4, "up": 2, "drained": 1, "down": 1, "offline": 0, "over": 0}
+    assert found["machines"] == {"total": 4, "up": 2, "drained": 1, "down": 1, "offline": 0, "unfit": 0, "over": 0}
     assert found["utilisation"]["cpu"] == {"allocated": 1000, "capacity": 6000, "fraction": 1000 / 6000}
     assert (found["jobs"]["total"], found["jobs"]["pending"], found["jobs"]["running"]) == (2, 1, 1)
     assert (found["tasks"]["total"], found["tasks"]["pending"], found["tasks"]["placed"]) == (9, 7, 2)

@@ -210,3 +210,38 @@ def test_a_machine_that_was_drained_meanwhile_is_not_brought_up(stand: Stand, mo
     cell.set_machine_state(0, MachineState.DRAINED, 0, "ada")
     cell.register_executor("e0", "n", LEASE_MS, 1)
     assert states(cell) == ["drained", "up", "offline"]
+
+
+def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_it_has(stand: Stand) -> None:
+    cell = stand.cell
+    lease = cell.register_agent("h", "n", LEASE_MS, 0)
+    cell.join("agent/h", [MachineSpec("h", (4, 8))], 0)
+    cell.submit([job("a", count=2)], 0, "ada")
+    member = Member(cell)
+    assert member.place("a", (0, 1)).placed == 1
+    cell.report_fitness(lease, [0], "No space left on device", 1)
+    cell.report_fitness(lease, [0], "No space left on device", 2)
+    assert states(cell) == ["unfit"]
+    assert cell.agents()["h"].unfit == "No space left on device"
+    assert member.place("a", (0, 1)).claims == ((0, Verdict.DOWN),)
+    (run,) = cell.runs([0])
+    cell.set_machine_state(0, MachineState.DRAINED, 3, "ada")
+    assert (states(cell), cell.agents()["h"].unfit) == (["drained"], "No space left on device")
+    cell.set_machine_state(0, MachineState.UP, 4, "ada")
+    cell.join("agent/h", [MachineSpec("h", (4, 8))], 4)
+    assert states(cell) == ["unfit"], "the mark is the machine's own"
+    with pytest.raises(BadInput, match="unfit"):
+        cell.set_machine_state(0, MachineState.UNFIT, 5, "ada")
+    assert cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 6, "agent/h") == [1]
+    cell.report_fitness(lease, [0], "", 7)
+    assert (states(cell), cell.agents()["h"].unfit) == (["up"], "")
+    assert member.place("a", (0, 1)).placed == 1
+    cell.report_fitness(lease, [0], "again", 8)
+    assert cell.deregister_executor(lease, 9, "agent/h", reaped=False)
+    assert states(cell) == ["offline"]
+    with pytest.raises(Fenced):
+        cell.report_fitness(lease, [0], "late", 10)
+    cell.register_agent("h", "n2", LEASE_MS, 11)
+    cell.join("agent/h", [MachineSpec("h", (4, 8))], 11)
+    assert states(cell) == ["up"]
+    assert verify(cell).violations == ()

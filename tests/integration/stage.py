@@ -196,7 +196,7 @@ def started_processes(
         finally:
             for process in group.members.values():
                 if process.poll() is None:
-                    process.send_signal(signal.SIGCONT)
+                    os.killpg(process.pid, signal.SIGCONT)
 
 
 def words_of(group: ProcessSupervisor, member: str) -> list[str]:
@@ -217,15 +217,15 @@ def ended(group: ProcessSupervisor, member: str) -> int:
 
 
 def halt(group: ProcessSupervisor, member: str) -> None:
-    """Stop a member in its tracks (SIGSTOP), and return when it stands."""
+    """Stop a member in its tracks (SIGSTOP), with the process that watches it, and return when it stands."""
     pid = group.members[member].pid
-    os.kill(pid, signal.SIGSTOP)
+    os.killpg(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
 
 
 def resume(group: ProcessSupervisor, member: str) -> None:
     """Let a halted member go on (SIGCONT)."""
-    group.members[member].send_signal(signal.SIGCONT)
+    os.killpg(group.members[member].pid, signal.SIGCONT)
 
 
 # Work

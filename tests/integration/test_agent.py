@@ -78,17 +78,6 @@ def test_many_tasks_start_a_few_at_a_time(ground: Ground, monkeypatch: pytest.Mo
     look_until(agent, lambda: ground.group(name).finished == 5, "all of them ended")
 
 
-def test_a_disk_that_is_full_fails_no_task(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = ground.agent()
-    name = ground.run("true")
-    with monkeypatch.context() as patch:
-        patch.setattr("omega.live.agent.kept.Kept.start", no_room)
-        with pytest.raises(OSError, match="disk"):
-            agent.look()
-    assert ground.group(name).placed == 1
-    look_until(agent, lambda: ground.group(name).finished, "it ran once there was room")
-
-
 def no_room(*_: object) -> None:
     raise OSError(28, "no room on the disk")
 

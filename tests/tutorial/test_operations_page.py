@@ -67,7 +67,9 @@ def running(url: str, folder: Path, *words: str) -> Iterator["subprocess.Popen[b
     """Run a process of the older version; it is ended afterwards."""
     own = {"OMEGA_STORE": url, "OMEGA_CELL": "c", "OMEGA_STATE": str(folder / "state"), "OMEGA_LOG": "info"}
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen([sys.executable, "-c", OLDER, *words], env=os.environ | own, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [sys.executable, "-c", OLDER, *words], env=os.environ | own, stdout=log, stderr=log, start_new_session=True
+        )
     try:
         yield process
     finally:
@@ -88,11 +90,11 @@ def test_old_and_new_processes_side_by_side(tmp_path: Path, monkeypatch: pytest.
             until(lambda: "joined" in log.read_text(), "the older scheduler is at work")
             assert f"written with schema {OLD}, this Omega has schema {keys.SCHEMA}" in new.error("job", "list")
             assert "batch/0 still at work; stop schedulers and agents" in new.error("store", "migrate", "c")
-            os.kill(old.pid, signal.SIGSTOP)
+            os.killpg(old.pid, signal.SIGSTOP)
             time.sleep(6)  # its lease is 5 s
             assert new.text("store", "migrate", "c") == f"cell c: migrated from schema {OLD} to {keys.SCHEMA}\n"
             before = new.json("cell", "status")["version"]
-            os.kill(old.pid, signal.SIGCONT)
+            os.killpg(old.pid, signal.SIGCONT)
             until(lambda: "in the form of another version of Omega; restart with that version" in log.read_text(), "")
             assert log.read_text().count("restart with that version") == 1
             assert old.poll() is None, "it waits"

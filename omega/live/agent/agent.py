@@ -8,9 +8,11 @@ state, or an agent that was (semantics 16). Tasks run under supervisors (supervi
 """
 
 import os
+import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -20,13 +22,14 @@ from typing import Any
 
 from omega.cellstate import ranges
 from omega.cellstate.consumption import STREAM, Consumption, unpack
-from omega.cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
-from omega.live.agent.guard_line import GuardLine
+from omega.live.agent.fitness import Fitness, StalledError
+from omega.live.agent.guard_line import GuardLine, UnansweredError
 from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice, sweep
 from omega.live.agent.lease_file import now
@@ -77,6 +80,7 @@ class Agent:
     """Whether an operator removed the machine after this agent offered it."""
     lease: Renewal = field(init=False)
     guard: GuardLine = field(init=False)
+    fitness: Fitness = field(init=False)
     _index: int | None = None
     _submitted: dict[str, int] = field(default_factory=dict)
     """When the jobs of listed runs were submitted; read again after the store lost versions."""
@@ -94,6 +98,7 @@ class Agent:
         self._ended = EndedTasks(self.places, self.keep_bytes)
         self.lease = Renewal(self.places, self.lease_ms)
         self.guard = GuardLine(self.places.top)
+        self.fitness = Fitness(self.places)
 
     @property
     def name(self) -> str:
@@ -127,6 +132,7 @@ class Agent:
         """
         self.cell.read_live_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
+        self.fitness.reported, self.lease.stalled, self.lease.iterated = "unknown", "", now()
         self.lease.membership = self.cell.register_agent(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.lease.machine = self.cell.machine_index(self.name)
         self._submitted.clear()
@@ -138,6 +144,7 @@ class Agent:
             until_gone()
         self._index = self.lease.machine = self.cell.join(self.executor, [self._offer(state)], self.ms())[0]
         self._offered = True
+        self._report_fitness()
 
     def _offer(self, state: MachineState | None) -> MachineSpec:
         """Return the machine with its attributes in the cell; attributes of this agent override them.
@@ -169,6 +176,8 @@ class Agent:
         Raises Fenced when the lease expired: register again.
         """
         heartbeat = self._reconcile()
+        self.fitness.look()
+        self._report_fitness()
         self.removed = heartbeat.state is MachineState.GONE
         if self.kept:
             self.guard.look()
@@ -184,6 +193,23 @@ class Agent:
             self.cell.read_live_schedulers()
             if self._rng.random() * heartbeat.agents < 1:
                 housekeep(self.cell, self.ms(), self.executor)
+        self.lease.iterated = now()
+
+    def stumbled(self, error: OSError) -> None:
+        """Take note of an iteration that did not come through, and say so where that is possible."""
+        self.fitness.failed(error)
+        with suppress(OmegaError, OSError):  # the renewal says it later
+            self._report_fitness()
+
+    def _report_fitness(self) -> None:
+        """Tell the store whether this computer can start tasks, when that changed."""
+        if self.lease.stalled:
+            self.fitness.failed(StalledError(self.lease.stalled))
+            self.fitness.reported, self.lease.stalled = self.fitness.reason, ""
+        said, membership = self.fitness.reason, self.lease.membership
+        if said != self.fitness.reported and membership is not None and self._index is not None:
+            self.cell.report_fitness(membership, [self._index], said, self.ms())
+            self.fitness.reported = said
 
     @property
     def ended(self) -> bool:
@@ -241,6 +267,8 @@ class Agent:
     def _reconcile(self) -> Heartbeat:
         """Start and stop tasks to match the listed runs; does not restart tasks with an end that was just reported."""
         heartbeat = self.lease.renew(self.cell)
+        if self.lease.failed is not None:
+            self.fitness.failed(self.lease.failed)
         if heartbeat.unsettled:  # the store lost versions: jobs may be others of the same ids
             self._submitted.clear()
         listed = self._compare(heartbeat.runs)
@@ -312,8 +340,15 @@ class Agent:
         if not what["command"]:
             self._end([key], EndKind.FAILED, "no command and no duration: nothing to run")
             return
-        self.cgroups.make(str(key), what)
-        self.kept[key] = Kept.start(key, place, what, self.guard, self.cell.url if own else "")
+        try:
+            self.cgroups.make(str(key), what)
+            self.kept[key] = Kept.start(key, place, what, self.guard, self.cell.url if own else "")
+        except UnansweredError:  # the next iteration finds the task, or starts it
+            raise
+        except OSError as error:
+            self.fitness.failed(error)
+            shutil.rmtree(place, ignore_errors=True)
+            self._end([key], EndKind.EVICTED, "unfit")
 
     def _own(self) -> dict[str, str]:
         """Return the variables by which an Omega command finds itself and the cell; a socket passes the store's URL."""

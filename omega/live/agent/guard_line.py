@@ -23,6 +23,10 @@ LEAVING_SECONDS = 1.0
 """Time to wait for a guard without tasks."""
 
 
+class UnansweredError(OSError):
+    """The guard did not say whether it started a task: it may have."""
+
+
 class GuardLine:
     """The guard of the agent with the files in `top`, started on first use. For one thread."""
 
@@ -57,10 +61,10 @@ class GuardLine:
                 if said.get("refused") == str(place):
                     raise OSError(f"task {place.name}: {said['why']}")
             if self.process is None:
-                raise OSError(f"task {place.name}: its guard ended; see {self.top / 'guard.log'}")
+                raise UnansweredError(f"task {place.name}: its guard ended; see {self.top / 'guard.log'}")
             if now() >= limit:
                 self.end()
-                raise OSError(f"task {place.name}: no answer from its guard in {TIMEOUT_SECONDS:g} s")
+                raise UnansweredError(f"task {place.name}: no answer from its guard in {TIMEOUT_SECONDS:g} s")
 
     def look(self) -> None:
         """Replace a guard that ended or does not answer; ping the current one."""

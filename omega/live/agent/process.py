@@ -135,6 +135,8 @@ class AgentLoop:
             except (StoreError, Refused, OSError) as error:  # OSError: full disk
                 if not self.away:
                     self.log.warning(_away(error), error=str(error))
+                if isinstance(error, OSError):
+                    self.agent.stumbled(error)
                 if isinstance(error, Refused) and not isinstance(error, HistoryCut):
                     self.agent.stop()
                 self.away = True

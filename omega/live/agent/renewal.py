@@ -23,6 +23,8 @@ WRITES = 50
 """Times at most that the file is written in a lease: an agent renews at each end of a task."""
 ENDING, ENDED = 0.75, 0.9
 """Parts of the lease without renewal after which tasks are asked to end, and killed."""
+STALLED = 1 / 3
+"""Part of the lease without an iteration of the agent after which its machine gets no more tasks."""
 ANSWER = 0.25
 """Reply timeout of the thread, as a part of the lease; it reconnects afterwards."""
 
@@ -35,6 +37,12 @@ class Renewal:
     lease_ms: int
     membership: Membership | None = None
     machine: int | None = None
+    failed: OSError | None = None
+    """Why the deadline of the tasks could not be written."""
+    iterated: float = field(default_factory=now)
+    """When an iteration of the agent last came through."""
+    stalled: str = ""
+    """What the thread told the store because none did; the agent takes it over."""
     _renewed: float = 0.0
     _written: Membership | None = None
     _wrote: float = 0.0
@@ -61,9 +69,22 @@ class Renewal:
                 if self._written == membership and asked - self._wrote < self.seconds / WRITES:
                     return heartbeat
                 until = f"{asked + ENDING * self.seconds} {asked + ENDED * self.seconds} {membership.incarnation}"
-                write(self.places.lease, until, ROOM)
-                self._written, self._wrote = membership, asked
+                try:
+                    write(self.places.lease, until, ROOM)
+                    self.failed = None
+                    self._written, self._wrote = membership, asked
+                except OSError as error:  # tasks end at their deadline; the agent still reports them
+                    self.failed = error
         return heartbeat
+
+    def _tell(self, cell: ExecutorStore) -> None:
+        """Say so when no iteration has come through for long: a lease alone does not prove that the agent works."""
+        age, membership, machine = now() - self.iterated, self.membership, self.machine
+        if age < STALLED * self.seconds or self.stalled or membership is None or machine is None:
+            return
+        reason = f"its agent has not come through an iteration for {age:.0f} s"
+        cell.report_fitness(membership, [machine], reason, cell.store_ms())
+        self.stalled = reason
 
     def run(self, connect: Callable[[float], ExecutorStore], stop: threading.Event) -> None:
         """Renew whenever a renewal is late, until `stop` is set; `connect` takes the reply timeout in seconds."""
@@ -75,6 +96,7 @@ class Renewal:
             try:
                 own = own or connect(ANSWER * self.seconds)
                 self.renew(own)
+                self._tell(own)
             except (OmegaError, OSError):  # the agent's next iteration gets and reports the same error
                 if own is not None:
                     own.close()

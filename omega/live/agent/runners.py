@@ -3,29 +3,95 @@
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omega.cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.plain_text import cleaned
+from omega.live.agent.lease_file import now
 from omega.live.agent.task_start import MARK
+from omega.live.called_apart import Apart, HangError, shared
 from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
 from omega.schedulers import registry
 from omega.schedulers.constraints.demands import runner_attribute
 from omega.schedulers.foreign_errors import RAISED, said_at
 from omega.schedulers.process.log import log
+from omega.schedulers.registry import RegistryEntry
 
 AXIS = "runner"
 MOST_TEXT = 64
 """Maximum length of a runner's attribute in characters."""
+FIRST_DELAY, LONGEST_DELAY = 10.0, 3600.0
+"""Seconds for which a runner is not asked about a job: after the first call that did not return, and at most."""
+MOST_HUNG = 256
+"""Maximum number of these jobs."""
+
+
+@dataclass(slots=True)
+class ForeignRunner(Runner):
+    """A runner of another package, called in a process of its own: it may not return."""
+
+    entry: RegistryEntry
+    apart: Apart
+    _hung: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Jobs for which it did not return: how often, and until when it is not asked (clock of the agent)."""
+
+    def available(self) -> str | None:
+        """Ask it. Raises HangError."""
+        said = self.apart.call(available, self.entry)
+        return None if said is None else str(said)
+
+    def start(self, task: RunnerTask) -> RunnerCommand:
+        """Ask it. For a job for which it did not return it is not asked for a while, and the task fails at once."""
+        job = task.environment.get("OMEGA_JOB", "")
+        count, until = self._hung.get(job, (0, 0.0))
+        if now() < until:
+            raise BadInput("did not return for another task of the job, and is not asked again yet")
+        try:
+            made: RunnerCommand = self.apart.call(start, self.entry, task)
+        except HangError:
+            if len(self._hung) >= MOST_HUNG:
+                del self._hung[next(iter(self._hung))]
+            self._hung[job] = count + 1, now() + min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(count, 16))
+            raise
+        return made
+
+
+_runners: dict[RegistryEntry, Runner] = {}
+"""Those of the process that runs foreign ones."""
+
+
+def available(entry: RegistryEntry) -> str | None:
+    """Return what a runner says, in the process for foreign ones."""
+    try:
+        _runners[entry] = entry.load()()
+        return _runners[entry].available()
+    except RAISED as error:
+        raise BadInput(said_at(error)) from None
+
+
+def start(entry: RegistryEntry, task: RunnerTask) -> RunnerCommand:
+    """Return a runner's command, in the process for foreign ones."""
+    try:
+        if entry not in _runners:
+            _runners[entry] = entry.load()()
+        made: object = _runners[entry].start(task)
+    except BadInput:
+        raise
+    except RAISED as error:
+        raise BadInput(said_at(error)) from None
+    if not isinstance(made, RunnerCommand):
+        raise BadInput(f"start returned a {type(made).__name__}; return an omega.RunnerCommand")
+    return made
 
 
 def found() -> tuple[dict[str, Runner], dict[str, str]]:
     """Return the runners that work on this computer, by name, and the machine's attributes for them."""
-    runners, attributes = dict[str, Runner](), dict[str, str]()
+    runners, attributes, apart = dict[str, Runner](), dict[str, str](), shared()
     for name, entry in registry.offers(AXIS).items():
         try:
-            runner = entry.load()()
+            runner = entry.load()() if entry.package == registry.OWN else ForeignRunner(entry, apart)
             said = runner.available()
         except RAISED as error:
             log.warning("runner failed", runner=name, error=said_at(error))
@@ -65,7 +131,7 @@ def run_by(
     )
     try:
         made = runners[name].start(task)
-    except BadInput as error:
+    except OmegaError as error:
         raise BadInput(f"runner {name}: {error}") from None
     except RAISED as error:
         raise BadInput(f"runner {name}: {said_at(error)}") from None

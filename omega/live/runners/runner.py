@@ -75,4 +75,8 @@ class Runner(Protocol):
 
     @abstractmethod
     def start(self, task: RunnerTask) -> RunnerCommand:
-        """Return the command for a task; returns at once. An error fails the task with the error's text as reason."""
+        """Return the command for a task; returns at once. An error fails the task with the error's text as reason.
+
+        Runners of other packages run in a process beside the agent. It is ended when a call takes more than 5 s: the
+        task fails, and tasks of the job for a growing time, without another call.
+        """

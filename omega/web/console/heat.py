@@ -41,7 +41,7 @@ LEVELS: Mapping[str, str] = {
     "o": "offline",
     "x": "down",
 }
-_STATE_LEVELS = {"drained": b"d", "offline": b"o", "down": b"x"}
+_STATE_LEVELS = {"drained": b"d", "offline": b"o", "unfit": b"o", "down": b"x"}
 _RUN = re.compile(r"(.)\1*")
 _KEY = re.compile(r"[^\w./-]")
 

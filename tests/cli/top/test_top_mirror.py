@@ -172,7 +172,16 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     ):
         assert part in text, text
     found = omega.json("top")
-    assert found["machines"] == {"total": 2, "up": 1, "drained": 1, "down": 0, "offline": 0, "over": 0, "full": 0}
+    assert found["machines"] == {
+        "total": 2,
+        "up": 1,
+        "drained": 1,
+        "down": 0,
+        "offline": 0,
+        "unfit": 0,
+        "over": 0,
+        "full": 0,
+    }
     assert found["utilisation"]["cpu"] == {"allocated": 2000, "capacity": 8000, "fraction": 0.25}
     assert found["queue"][0]["counts"]["pending"] == 99
     assert [each["name"] for each in found["troubled"]] == ["m1"]

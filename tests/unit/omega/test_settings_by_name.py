@@ -123,7 +123,7 @@ MEMBER = {"OMEGA_STORE": "unix:///s", "OMEGA_CELL": "lab", "OMEGA_LEASE_MS": "30
 @pytest.mark.parametrize(
     ("kind", "runs", "want"),
     [
-        ("batch", "omega.schedulers.process.scheduler.run_member", ["unix:///s", "lab", "batch/x", "batch", 300]),
+        ("batch", "omega.schedulers.process.scheduler.run_member", ["unix:///s", "lab", "batch/x", "batch", 300, None]),
         ("agent", "omega.live.agent.process.run_agent", ["unix:///s", "lab", "x", "state", 1_200]),
         (
             "simulated",
@@ -139,7 +139,7 @@ def test_options_of_a_member(monkeypatch: pytest.MonkeyPatch, kind: str, runs: s
     monkeypatch.setattr("omega.schedulers.process.store_wait.await_store", lambda *_: None)
     monkeypatch.setattr("omega.cellstate.store.connect_cell", lambda *names: " ".join(names))
     monkeypatch.setattr("omega.schedulers.process.signals.StopRequest", lambda: "stop")
-    assert member.main(MEMBER | {"OMEGA_MEMBER": f"{kind}/x"}) == 0
+    assert member.run(MEMBER | {"OMEGA_MEMBER": f"{kind}/x"}) == 0
     seen = [getattr(each, "lease_ms", getattr(each, "kind", each)) for each in seen]
     assert seen == want
 

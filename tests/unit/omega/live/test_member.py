@@ -36,12 +36,12 @@ def test_values_there_are_not_are_refused(said: dict[str, str]) -> None:
 
 
 def test_an_error_is_one_line_and_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def refuse(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int) -> Refused:
+    def refuse(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int, watch: None) -> Refused:
         return Refused(f"scheduler {name}: no, not on {url} {cell} for {lease_ms} ms")
 
     monkeypatch.setattr("omega.schedulers.process.scheduler.run_member", refuse)
-    assert member.main(ENVIRONMENT) == 1
-    assert member.main(ENVIRONMENT | {"OMEGA_MEMBER": "nosuch/0"}) == 1
+    assert member.run(ENVIRONMENT) == 1
+    assert member.run(ENVIRONMENT | {"OMEGA_MEMBER": "nosuch/0"}) == 1
     refused, unknown = [TIME.sub("", line) for line in capsys.readouterr().err.splitlines()]
     assert refused == "error: scheduler batch/0: no, not on redis://nowhere c for 700 ms"
     assert unknown.startswith("error: unknown scheduler 'nosuch'; known: ")
@@ -50,9 +50,9 @@ def test_an_error_is_one_line_and_code_1(monkeypatch: pytest.MonkeyPatch, capsys
 def test_leaving_in_order_is_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[tuple[str, str]]()
 
-    def run(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int) -> None:
+    def run(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int, watch: None) -> None:
         asked.append((name, scheduler.kind))
 
     monkeypatch.setattr("omega.schedulers.process.scheduler.run_member", run)
-    assert member.main(ENVIRONMENT) == 0
+    assert member.run(ENVIRONMENT) == 0
     assert asked == [("batch/0", "batch")]
