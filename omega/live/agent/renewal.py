@@ -66,7 +66,8 @@ class Renewal:
         with self._lock:
             if asked > self._renewed and membership is self.membership:
                 self._renewed = asked
-                if self._written == membership and asked - self._wrote < self.seconds / WRITES:
+                written = self._written == membership and asked - self._wrote < self.seconds / WRITES
+                if written and self.places.lease.exists():
                     return heartbeat
                 until = f"{asked + ENDING * self.seconds} {asked + ENDED * self.seconds} {membership.incarnation}"
                 try:

@@ -283,8 +283,9 @@ def roles_of(route: APIRoute) -> list[str]:
 CHECKED_WITHIN = ["/v1/jobs"]
 """Submission checks its role itself, which costs less; tests/web/api/test_submissions.py sends a reader."""
 
-PREVIEWED = ["/cells/{cell}/pools/change"]
-"""Everybody may see the effect of a change of pools; `test_only_operators_make_a_previewed_change` sends the change."""
+PREVIEWED, VERIFIED = "/cells/{cell}/pools/change", "/v1/cell/verify"
+"""Everybody may see the effect of a change of pools; `test_only_operators_make_a_previewed_change` sends the change.
+A verification changes nothing."""
 
 
 def test_every_route_declares_a_role() -> None:
@@ -294,7 +295,7 @@ def test_every_route_declares_a_role() -> None:
     assert [each.path for each in routes if len(roles_of(each)) != 1] == CHECKED_WITHIN
     read = ["reader"]
     changing = [each for each in routes if roles_of(each) == read and (each.methods or set()) - {"GET", "HEAD"}]
-    assert [each.path for each in changing if not each.path.endswith("/plan")] == PREVIEWED
+    assert [each.path for each in changing if not each.path.endswith("/plan")] == [VERIFIED, PREVIEWED]
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600])
