@@ -179,6 +179,8 @@ def _next_due(scheduler: Scheduler) -> float | None:
 
 def think_seconds(scheduler: Scheduler, works: Sequence[Work]) -> float:
     """Return the decision time in seconds: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
+    if scheduler.t_jobs:
+        return sum(scheduler.rng.choice(scheduler.t_jobs) + scheduler.t_task * sum(work.left) for work in works)
     seconds, paths, other = 0.0, scheduler.paths, (scheduler.t_job, scheduler.t_task)
     if paths or any(other):
         for work in works:

@@ -72,6 +72,8 @@ class Scheduler:
     retry_limit: int = RETRY_LIMIT
     t_job: float = 0.0
     t_task: float = 0.0
+    t_jobs: Sequence[float] = ()
+    """If set, each decision takes one of these times, drawn, in place of `t_job`."""
     paths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Other (t_job, t_task) for jobs of some kinds: the fast and the slow path of a monolithic scheduler."""
     gate: Gate | None = None

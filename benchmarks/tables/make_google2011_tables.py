@@ -18,7 +18,7 @@ from omega.traces import TraceOptions
 from omega.traces.csv_blocks import Bools
 from omega.traces.google import RULES
 from omega.traces.google_jobs import JobMaker, Units, arriving_units, resident_units
-from omega.traces.google_tasks import ARRIVES
+from omega.traces.google_tasks import ARRIVES, RUNS
 from omega.traces.google_window import GoogleTables, first_machines, read_tables
 from omega.traces.trace import Defects
 
@@ -69,7 +69,7 @@ def kaplan_meier(lengths: Sequence[float], ended: Sequence[bool]) -> tuple[NDArr
 
 def units_by_kind(tables: GoogleTables) -> dict[str, tuple[Units, Units]]:
     """Jobs by kind: those there at the beginning, and those that arrive."""
-    maker = JobMaker(tables.jobs, (1, 1), "class", {})
+    maker = JobMaker(tables.jobs, (1, 1), "priority", {})
     there = resident_units(tables.tasks, tables.tasks.state != ARRIVES)
     arriving = arriving_units(tables.tasks)
     arriving = arriving.only(arriving.number == 0)  # tasks a resident job got later are no job that arrives
@@ -114,6 +114,19 @@ def write_requests(output: Path, kind: str, jobs: Sequence[Units]) -> None:
     write(output / f"{kind}_requests.csv", ("cpu", "memory", "weight"), rows)
 
 
+def write_shares(output: Path, residents: dict[str, Units]) -> None:
+    """Write the part of what running residents request at the beginning that service jobs request, by resource."""
+    rows = []
+    for name in ("cpu", "memory"):
+        held = {
+            kind: float(np.nansum(getattr(units.tasks, name)[units.tasks.state == RUNS]))
+            for kind, units in residents.items()
+        }
+        total = sum(held.values())
+        rows.append((name, held["service"] / total if total else 0.0))
+    write(output / "resident_service_share.csv", ("resource", "share"), rows)
+
+
 def write_machines(output: Path, directory: Path) -> None:
     """Write the capacity classes, the commonest first, platforms named by letters in that order."""
     counts = Counter((m.platform, m.cpu, m.memory) for m in first_machines(directory))
@@ -131,7 +144,9 @@ def main(directory: Path, output: Path) -> None:
     tables = read_tables(directory, TraceOptions(), Defects(RULES))
     window = (tables.window.end_us - tables.window.begin_us) / 1e6
     write_machines(output, directory)
-    for kind, (there, arriving) in units_by_kind(tables).items():
+    by_kind = units_by_kind(tables)
+    write_shares(output, {kind: there for kind, (there, _) in by_kind.items()})
+    for kind, (there, arriving) in by_kind.items():
         write_arrivals(output, kind, arriving, window)
         # Few service jobs arrive in hours; the residents' requests are as good a sample.
         jobs = (there, arriving) if kind == "service" else (arriving,)

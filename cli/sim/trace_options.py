@@ -32,7 +32,7 @@ reader_options = combined(
         "--service-jobs",
         "service_jobs",
         type=click.Choice(["class", "priority"]),
-        help="Google: service jobs have priority 9 or more and scheduling class 2 or 3 (default), or any class.",
+        help="Google: service jobs have priority 9 or more (default), or also scheduling class 2 or 3.",
     ),
     click.option(
         "--constraints",

@@ -19,6 +19,8 @@ HALVINGS = 6
 MODES = (("fine", "incremental"), ("fine", "gang"), ("coarse", "incremental"), ("coarse", "gang"))
 AT = 10.0
 """t_job(service) at which claims compare runs (seconds): the point that the paper describes (§5.1)."""
+SLOW_TASK = 1.0
+"""t_task(service) of a point of cell B that a claim is about (seconds); figure 12 does not draw it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ def _surface(form: TraceForm) -> list[TraceRun]:
 
 def _decision_times(form: TraceForm) -> list[TraceRun]:
     t_jobs = form.grid((0.1, 1.0, AT, 100.0), (0.1, 0.3, 1.0, 3.0, AT, 30.0, 100.0))
-    return [run for t_job in t_jobs for run in form.each_seed(t_job_service=t_job)]
+    t_task = form.start.t_task if form.start.t_task_service is None else form.start.t_task_service
+    line = [run for t_job in t_jobs for run in form.each_seed(t_job_service=t_job, t_task_service=t_task)]
+    return [*line, *form.each_seed(t_job_service=0.1, t_task_service=SLOW_TASK)]
 
 
 def _batch_schedulers(form: TraceForm) -> list[TraceRun]:

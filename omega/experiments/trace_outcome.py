@@ -23,7 +23,7 @@ from omega.experiments.trace_figures import (
 
 VARIED = {
     11: ("t_job_service", "t_task_service"),
-    12: ("t_job_service",),
+    12: ("t_job_service", "t_task_service"),
     13: ("batch", "t_job_batch"),
     14: ("simulator", "detection", "commit", "t_job_service"),
 }

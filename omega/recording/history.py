@@ -38,6 +38,8 @@ class Decisions:
     conflicts: int = 0
     accepted: int = 0
     took_ms: int = 0
+    times: list[float] = field(default_factory=list)
+    """Decision time of a transaction of each call (seconds)."""
     tasks: int = 0
     rejected: int = 0
 
@@ -147,4 +149,6 @@ def _count(history: History, facts: Sequence[Fact], now: int) -> None:
     decisions.transactions += len(jobs)
     decisions.conflicts += sum(jobs.values())
     decisions.accepted += sum(not conflicted for conflicted in jobs.values())
-    decisions.took_ms += max(0, now - basis.began_ms)
+    took_ms = max(0, now - basis.began_ms)
+    decisions.took_ms += took_ms
+    decisions.times += [took_ms / 1000 / len(jobs)] if jobs else []

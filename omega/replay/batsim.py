@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from omega.cellstate.resources import format_amount
 from omega.cellstate.task_ends import EndKind
 from omega.replay.columns import Columns, State
@@ -41,7 +39,8 @@ def export(columns: Columns, workload_name: str, unit: int | None = None) -> Exp
     units = assign(columns, unit)
     records, jobs = columns.records, columns.jobs
     submitted = _submitted(columns)
-    ran, turnaround = columns.until - records.started, columns.until - submitted
+    until, attempts = columns.until, columns.attempt
+    ran, turnaround = until - records.started, until - submitted
     counts = [sum(last - first + 1 for first, last in intervals) for intervals in units.of_placement]
     ids = [each.job.id for each in records.jobs]
     requested = [[group.duration_ms / 1000 for group in each.job.groups] for each in records.jobs]
@@ -49,7 +48,7 @@ def export(columns: Columns, workload_name: str, unit: int | None = None) -> Exp
         "job_id": [
             f"{ids[job]}.{group}.{task}" + (f"#{attempt}" if attempt else "")
             for job, group, task, attempt in zip(
-                *(each.tolist() for each in (records.job, records.group, records.task, columns.attempt)), strict=True
+                *(each.tolist() for each in (records.job, records.group, records.task, attempts)), strict=True
             )
         ],
         "workload_name": [workload_name] * len(ids_of := records.job.tolist()),
@@ -59,7 +58,7 @@ def export(columns: Columns, workload_name: str, unit: int | None = None) -> Exp
         "success": (records.how == EndKind.FINISHED).astype(int).tolist(),
         "starting_time": (records.started / SECOND).tolist(),
         "execution_time": (ran / SECOND).tolist(),
-        "finish_time": (columns.until / SECOND).tolist(),
+        "finish_time": (until / SECOND).tolist(),
         "waiting_time": ((records.started - submitted) / SECOND).tolist(),
         "turnaround_time": (turnaround / SECOND).tolist(),
         "stretch": [a / b if b else None for a, b in zip(turnaround.tolist(), ran.tolist(), strict=True)],
@@ -74,7 +73,7 @@ def export(columns: Columns, workload_name: str, unit: int | None = None) -> Exp
     never = int((jobs.tasks - jobs.started)[present].sum())
     facts = {
         "never": never, "rounded": units.rounded, "without": kept.count(False),
-        "again": int((columns.attempt > 0).sum()), "running": int((records.ended < 0).sum()),
+        "again": int((attempts > 0).sum()), "running": int((records.ended < 0).sum()),
         "brief": int((ran == 0).sum()),
     }  # fmt: skip
     return Export({name: table[name] for name in HEADINGS}, units.total, _notes(units.size, facts))
@@ -83,10 +82,9 @@ def export(columns: Columns, workload_name: str, unit: int | None = None) -> Exp
 def _submitted(columns: Columns) -> Microseconds:
     """Return when each placement was requested: with its job, or at the end of the placement before of its task."""
     submitted = columns.jobs.submitted[columns.records.job].copy()
-    order = np.lexsort((columns.attempt, columns.task))
-    again = columns.attempt[order] > 0
-    before = np.concatenate(([0], columns.until[order][:-1])) if len(order) else columns.until
-    submitted[order[again]] = before[again]
+    repeats = columns.repeats
+    again = repeats.attempt > 0
+    submitted[repeats.row[again]] = columns.records.ended[repeats.before[again]]
     return submitted
 
 

@@ -1,5 +1,6 @@
 """The placements of a replay in columns, with the needs of their tasks, and what became of each job."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -13,6 +14,8 @@ from omega.workload.workload import JobEvent, Microseconds, Workload
 
 _GROUP_BITS, _TASK_BITS = 10, 24
 """A job has at most 500 groups, which are fewer than 2^10."""
+BLOCK = 1 << 16
+"""Placements in a block."""
 NEVER = -1
 """In columns of times: it did not happen."""
 
@@ -54,82 +57,148 @@ class Jobs:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Block:
+    """Neighbouring placements, with what is derived for them."""
+
+    job: NDArray[np.int32]
+    machine: NDArray[np.int32]
+    started: Microseconds
+    until: Microseconds
+    """End of the placement; the end of the run when the task still ran then."""
+    need: NDArray[np.int64]
+    """Request of one task, a column for each dimension."""
+    how: NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Repeats:
+    """The placements of the tasks that were placed more than once, in order of start: mostly none."""
+
+    row: NDArray[np.int64]
+    attempt: NDArray[np.int64]
+    """Earlier placements of the same task."""
+    before: NDArray[np.int64]
+    """Row of the placement before of the same task; -1: none."""
+    last: NDArray[np.bool_]
+    """Whether it is the last one of its task."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Columns:
-    """A run in columns: `records` with what else is needed of each placement, one row each."""
+    """A run in columns: `records`, a row for each placement.
+
+    What else is needed of a placement is derived, block by block: a run of many tasks has no further column of them.
+    """
 
     workload: Workload
     records: TaskRecords
     horizon: int
     """Length of the run (µs)."""
     machines: Machines
-    until: Microseconds
-    """End of the placement; the end of the run when the task still ran then."""
-    need: NDArray[np.int64]
-    """Request of one task, a column for each dimension."""
-    task: NDArray[np.int64]
-    """Number of the task: equal for the placements of one task."""
-    attempt: NDArray[np.int64]
-    """Earlier placements of the same task."""
+    needs: NDArray[np.int64]
+    """Request of one task of each group of each job, a column for each dimension."""
+    first: NDArray[np.int64]
+    """Where the groups of each job begin in `needs`."""
+    repeats: Repeats
     jobs: Jobs
 
+    def __len__(self) -> int:
+        """Return the number of placements."""
+        return len(self.records.job)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the placements in blocks."""
+        records = self.records
+        for begin in range(0, len(self), BLOCK):
+            which = slice(begin, begin + BLOCK)
+            job, ended = records.job[which], records.ended[which]
+            yield Block(
+                job, records.machine[which], records.started[which], np.where(ended < 0, self.horizon, ended),
+                self.needs[self.first[job] + records.group[which]], records.how[which],
+            )  # fmt: skip
+
     @property
-    def last(self) -> NDArray[np.bool_]:
-        """Return whether each placement is the last one of its task."""
-        rows = len(self.task)
-        last = np.zeros(rows, np.bool_)
-        last[rows - 1 - np.unique(self.task[::-1], return_index=True)[1]] = True
-        return last
+    def until(self) -> Microseconds:
+        """Make the column of the ends of all placements, as in `Block`."""
+        return np.where(self.records.ended < 0, self.horizon, self.records.ended)
+
+    @property
+    def need(self) -> NDArray[np.int64]:
+        """Make the columns of the requests of all placements."""
+        group: NDArray[np.int64] = self.first[self.records.job] + self.records.group
+        return np.take(self.needs, group, axis=0)
+
+    @property
+    def attempt(self) -> NDArray[np.int64]:
+        """Make the column of the numbers of earlier placements of the same task."""
+        attempt = np.zeros(len(self), np.int64)
+        attempt[self.repeats.row] = self.repeats.attempt
+        return attempt
 
 
 def columns_of(workload: Workload, records: TaskRecords, horizon: int) -> Columns:
     """Return the columns of a run of `horizon` microseconds."""
-    until = np.where(records.ended < 0, horizon, records.ended)
     counts = np.array([len(each.job.groups) for each in records.jobs], np.int64)
     first = np.concatenate(([0], np.cumsum(counts)))[:-1]
     needs = np.array([group.need for each in records.jobs for group in each.job.groups], np.int64)
     needs = needs.reshape(-1, len(workload.dimensions))
-    need = needs[first[records.job] + records.group] if len(records.job) else needs[:0]
-    key = (records.job.astype(np.int64) << (_GROUP_BITS + _TASK_BITS)) | (
-        records.group.astype(np.int64) << _TASK_BITS
-    ) | records.task  # fmt: skip
-    task = np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    jobs = _jobs(workload, records, task, horizon)
-    machines = machines_of(workload, horizon)
-    return Columns(workload, records, horizon, machines, until, need, task, _attempts(task), jobs)
+    repeats = _repeats(records)
+    jobs = _jobs(workload, records, repeats, horizon)
+    return Columns(workload, records, horizon, machines_of(workload, horizon), needs, first, repeats, jobs)
 
 
-def _attempts(task: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each row how many rows before it are of the same task."""
-    order = np.argsort(task, kind="stable")
-    sizes = np.bincount(task) if len(task) else np.zeros(0, np.int64)
-    within = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    attempts = np.empty(len(task), np.int64)
-    attempts[order] = within
-    return attempts
+def _repeats(records: TaskRecords) -> Repeats:
+    """Find the tasks with several placements: of a job without an end after which a task is placed again, none."""
+    again = np.zeros(len(records.jobs), np.bool_)
+    for begin in range(0, len(records.job), BLOCK):
+        which = slice(begin, begin + BLOCK)
+        again[records.job[which][records.how[which] > EndKind.FAILED]] = True
+    if not again.any():
+        none = np.zeros(0, np.int64)
+        return Repeats(none, none, none, np.zeros(0, np.bool_))
+    rows = np.flatnonzero(again[records.job])
+    key = (records.job[rows].astype(np.int64) << (_GROUP_BITS + _TASK_BITS)) | (
+        records.group[rows].astype(np.int64) << _TASK_BITS
+    ) | records.task[rows]  # fmt: skip
+    order = np.argsort(key, kind="stable")
+    rows, key = rows[order], key[order]
+    begins = np.flatnonzero(np.diff(key, prepend=-1))
+    sizes = np.diff(begins, append=len(key))
+    attempt = np.arange(len(key)) - np.repeat(begins, sizes)
+    before = np.where(attempt > 0, np.roll(rows, 1), -1)
+    last = attempt == np.repeat(sizes, sizes) - 1
+    kept = np.flatnonzero(np.repeat(sizes, sizes) > 1)
+    kept = kept[np.argsort(rows[kept])]
+    return Repeats(rows[kept], attempt[kept], before[kept], last[kept])
 
 
-def _jobs(workload: Workload, records: TaskRecords, task: NDArray[np.int64], horizon: int) -> Jobs:
+def _jobs(workload: Workload, records: TaskRecords, repeats: Repeats, horizon: int) -> Jobs:
     count, residents = len(records.jobs), len(workload.residents)
     submitted = np.rint(np.array([each.at_seconds for each in records.jobs]) * SECOND).astype(np.int64)
     tasks = np.array([each.job.total for each in records.jobs], np.int64)
     resident = np.arange(count) < residents
-
-    def rows(which: NDArray[np.bool_]) -> NDArray[np.int64]:
-        return np.bincount(records.job[which], minlength=count)
-
-    def of_tasks(which: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Count tasks, not placements."""
-        at = np.unique(task[which], return_index=True)[1]
-        return np.bincount(records.job[which][at], minlength=count)
-
-    started, finished = of_tasks(np.ones(len(task), np.bool_)), of_tasks(records.how == EndKind.FINISHED)
-    first_start = np.full(count, NEVER, np.int64)
-    job, at = np.unique(records.job, return_index=True)  # rows are in order of start
-    first_start[job] = records.started[at]
-    end = np.full(count, NEVER, np.int64)
-    np.maximum.at(end, records.job, records.ended)
-    state = np.where(rows(records.how == RUNNING) > 0, State.RUNNING, State.PENDING).astype(np.int8)
-    state[_over(records, task, tasks)] = State.FAILED
+    first_start, end = np.full(count, NEVER, np.int64), np.full(count, NEVER, np.int64)
+    started = np.zeros(count, np.int64)
+    of = {how: np.zeros(count, np.int64) for how in _COUNTED}
+    """Placements that ended so, by job."""
+    for begin in range(0, len(records.job), BLOCK):
+        which = slice(begin, begin + BLOCK)
+        job, hows = records.job[which], records.how[which]
+        np.add.at(started, job, 1)
+        for how, ended in of.items():
+            np.add.at(ended, job[hows == how], 1)
+        np.maximum.at(end, job, records.ended[which])
+        found, at = np.unique(job, return_index=True)  # rows are in order of start
+        new = first_start[found] < 0
+        first_start[found[new]] = records.started[which][at[new]]
+    # Of a task, only its last placement counts.
+    earlier = repeats.row[~repeats.last]
+    np.subtract.at(started, records.job[earlier], 1)
+    for how in (EndKind.FINISHED, EndKind.FAILED):
+        np.subtract.at(of[how], records.job[earlier[records.how[earlier] == how]], 1)
+    finished, failed = of[EndKind.FINISHED], of[EndKind.FAILED]
+    state = np.where(of[RUNNING] > 0, State.RUNNING, State.PENDING).astype(np.int8)
+    state[(finished + failed >= tasks) & (failed > 0)] = State.FAILED
     state[(finished >= tasks) & (tasks > 0)] = State.FINISHED
     for place, what in _last_changes(workload, records, horizon).items():
         if state[place] not in (State.FINISHED, State.FAILED) and what in _CHANGED:
@@ -139,21 +208,12 @@ def _jobs(workload: Workload, records: TaskRecords, task: NDArray[np.int64], hor
     end[state != State.FINISHED] = NEVER
     return Jobs(
         submitted=submitted, resident=resident, first_start=first_start, end=end, tasks=tasks, started=started,
-        finished=finished, evicted=rows(records.how == EndKind.EVICTED), lost=rows(records.how == EndKind.LOST),
-        state=state,
+        finished=finished, evicted=of[EndKind.EVICTED], lost=of[EndKind.LOST], state=state,
     )  # fmt: skip
 
 
+_COUNTED = (RUNNING, EndKind.FINISHED, EndKind.FAILED, EndKind.EVICTED, EndKind.LOST)
 _CHANGED = {"stop": State.STOPPED, "hold": State.HELD}
-
-
-def _over(records: TaskRecords, task: NDArray[np.int64], tasks: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return the jobs of which every task ended for good, at least one of them by failing."""
-    at = np.unique(task[::-1], return_index=True)[1]
-    job, how = records.job[::-1][at], records.how[::-1][at]
-    ended = np.bincount(job[(how == EndKind.FINISHED) | (how == EndKind.FAILED)], minlength=len(tasks))
-    failed = np.bincount(job[how == EndKind.FAILED], minlength=len(tasks))
-    return (ended >= tasks) & (failed > 0)
 
 
 def _last_changes(workload: Workload, records: TaskRecords, horizon: int) -> dict[int, str]:

@@ -88,17 +88,18 @@ def assign(columns: Columns, size: int | None = None) -> Units:
     if "cpu" not in names:
         raise Refused(f"export: the cell has no cpu to number; it has {', '.join(names)}")
     cpu = names.index("cpu")
-    over = over_commit(columns).of("cpu")
+    over = over_commit(columns)["cpu"]
     if over.machines:
         raise Refused(_over_committed(columns, over))
     size = exact_unit(columns, cpu) if size is None else size
-    counts = -(-columns.need[:, cpu] // size)
+    need, until = columns.need[:, cpu], columns.until
+    counts = -(-need // size)
     units = columns.machines.largest[:, cpu] // size
     first_of = np.concatenate(([0], np.cumsum(units)))
     free = dict[int, _Free]()
     held = list[list[Interval]]([[] for _ in range(len(counts))])
     machine, started = columns.records.machine.tolist(), columns.records.started
-    for row, begins in _events(started, columns.until, counts):
+    for row, begins in _events(started, until, counts):
         place = machine[row]
         there = free.get(place)
         if there is None:
@@ -110,13 +111,13 @@ def assign(columns: Columns, size: int | None = None) -> Units:
         if taken is None:
             raise Refused(_no_room(columns, row, size))
         held[row] = taken
-        if columns.until[row] == started[row]:
+        if until[row] == started[row]:
             there.give(taken)
     placed = [
         [(first + start, last + start) for first, last in intervals]
         for intervals, start in zip(held, first_of[columns.records.machine].tolist(), strict=True)
     ]
-    return Units(size, int(first_of[-1]), placed, int((columns.need[:, cpu] % size > 0).sum()))
+    return Units(size, int(first_of[-1]), placed, int((need % size > 0).sum()))
 
 
 def _events(

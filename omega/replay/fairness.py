@@ -45,16 +45,17 @@ def jain_index(values: Floats) -> float | None:
 
 def fairness_of(columns: Columns, times: Times) -> Fairness:
     """Return the table of users and the index of a run."""
-    jobs, records = columns.jobs, columns.records
-    names = [str(each.job.spec.get("user") or NO_USER) for each in records.jobs]
+    jobs = columns.jobs
+    names = [str(each.job.spec.get("user") or NO_USER) for each in columns.records.jobs]
     known, user = np.unique(np.array(names, dtype=str), return_inverse=True)
     user = user.reshape(-1)
     arrived = ~jobs.resident & (jobs.state != State.ABSENT)
-    held = columns.need * ((columns.until - records.started) / SECOND)[:, None]
-    held[jobs.resident[records.job]] = 0.0
-    of_user = np.zeros((len(known), held.shape[1]))
-    for d in range(held.shape[1]):
-        of_user[:, d] = np.bincount(user[records.job], held[:, d], minlength=len(known))
+    of_user = np.zeros((len(known), len(columns.workload.dimensions)))
+    for block in columns.blocks():
+        held = block.need * ((block.until - block.started) / SECOND)[:, None]
+        held[jobs.resident[block.job]] = 0.0
+        for d in range(held.shape[1]):
+            of_user[:, d] += np.bincount(user[block.job], held[:, d], minlength=len(known))
     whole = of_user.sum(axis=0)
     share = np.divide(of_user, whole, out=np.zeros_like(of_user), where=whole > 0).max(axis=1, initial=0.0)
 

@@ -24,23 +24,22 @@ def task_classes(columns: Columns, most: int = MOST_CLASSES) -> tuple[NDArray[np
             counts[group.need] = counts.get(group.need, 0) + group.count
     frequent = sorted(counts, key=lambda need: (-counts[need], need))[:most]
     shares = np.array([counts[need] for need in frequent], np.float64)
-    needs = np.array(frequent, np.int64).reshape(-1, columns.need.shape[1])
+    needs = np.array(frequent, np.int64).reshape(-1, len(columns.workload.dimensions))
     return needs, shares / shares.sum() if len(shares) and shares.sum() else shares
 
 
 def used_at(columns: Columns, instants: Microseconds) -> NDArray[np.int64]:
     """Return what tasks hold on each machine (instants × machines × dimensions) just after these instants, in order."""
-    machines, dimensions = len(columns.machines.names), columns.need.shape[1]
-    records = columns.records
-    found = np.zeros((len(instants), machines, dimensions), np.int64)
-    began = np.searchsorted(instants, records.started, "left")
-    over = np.searchsorted(instants, columns.until, "left")  # from this instant on it has ended
-    for d in range(dimensions):
-        flat = np.zeros((len(instants) + 1) * machines)
-        flat += np.bincount(began * machines + records.machine, columns.need[:, d], minlength=len(flat))
-        flat -= np.bincount(over * machines + records.machine, columns.need[:, d], minlength=len(flat))
-        found[:, :, d] = np.cumsum(flat.reshape(len(instants) + 1, machines), axis=0)[:-1]
-    return found
+    machines, dimensions = len(columns.machines.names), len(columns.workload.dimensions)
+    changes = np.zeros((dimensions, len(instants) + 1, machines), np.int64)
+    flat = changes.reshape(dimensions, -1)
+    for block in columns.blocks():
+        began = np.searchsorted(instants, block.started, "left") * machines + block.machine
+        over = np.searchsorted(instants, block.until, "left") * machines + block.machine  # from then on it has ended
+        for d in range(dimensions):
+            np.add.at(flat[d], began, block.need[:, d])
+            np.subtract.at(flat[d], over, block.need[:, d])
+    return np.cumsum(changes, axis=1)[:, :-1].transpose(1, 2, 0)
 
 
 def fragmentation(columns: Columns, instants: int = INSTANTS) -> dict[str, float]:

@@ -21,17 +21,19 @@ class Grid:
 
 def grid_of(columns: Columns, dimension: int, *, rows: int, spans: int) -> Grid:
     """Return the mean share of a dimension held, for at most `rows` groups of machines and `spans` of time."""
-    machines, records = columns.machines, columns.records
+    machines = columns.machines
     number = len(machines.names)
     edges = np.unique(np.linspace(0, number, min(rows, number) + 1).round().astype(np.int64))
     row_of = np.searchsorted(edges, np.arange(number), "right") - 1
     times = np.linspace(0, columns.horizon, spans + 1)
-    need = columns.need[:, dimension]
-    held = _means(
-        np.concatenate((records.started, columns.until)), row_of[np.concatenate((records.machine, records.machine))],
-        np.concatenate((need, -need)), (len(edges) - 1, times),
-    )  # fmt: skip
-    has = _means(machines.at, row_of[machines.place], machines.changes()[:, dimension], (len(edges) - 1, times))
+    form, held = (len(edges) - 1, times), np.zeros((len(edges) - 1, spans))
+    for block in columns.blocks():
+        row, need = row_of[block.machine], block.need[:, dimension]
+        held += _means(
+            np.concatenate((block.started, block.until)), np.concatenate((row, row)), np.concatenate((need, -need)),
+            form,
+        )  # fmt: skip
+    has = _means(machines.at, row_of[machines.place], machines.changes()[:, dimension], form)
     share = np.divide(held, has, out=np.full(held.shape, np.nan), where=has > 0)
     return Grid(share, edges, times)
 

@@ -48,7 +48,7 @@ class Replay:
     def over_commit(self) -> dict[str, Any]:
         """Return how many machines held more than they had, by dimension and in any, and how much at most."""
         found, names = over_commit(self.columns), self.columns.workload.dimensions.names
-        total = found.of()
+        total = found[None]
         finite = total.largest if total.largest != float("inf") else None
         first = None
         if total.machines:
@@ -56,7 +56,7 @@ class Replay:
         return {
             "machines": total.machines,
             "of": len(self.columns.machines.names),
-            **{f"machines_{name}": found.of(name).machines for name in names},
+            **{f"machines_{name}": found[name].machines for name in names},
             "largest_load": finite,
             "first": first,
         }

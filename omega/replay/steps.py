@@ -1,5 +1,6 @@
 """Amounts over time as step functions: sums of half-open intervals, their means and integrals."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,15 +32,33 @@ class Steps:
         return np.asarray(np.concatenate((np.zeros((1, self.value.shape[1]), np.int64), self.value))[i], np.int64)
 
 
-def steps(at: Microseconds, change: Amounts) -> Steps:
-    """Return the sum of changes at these instants, in any order.
+def steps(changes: Iterable[tuple[Microseconds, Amounts]], dimensions: int) -> Steps:
+    """Return the sum of changes at instants, in any order and in any number of parts.
 
     All changes of one instant are one step: what ends makes room for what starts then, and what starts and ends at
     the same instant is never in use.
     """
-    instants, place = np.unique(at, return_inverse=True)
-    sums = [
-        np.bincount(place.reshape(-1), column.astype(np.float64), minlength=len(instants)) for column in change.T
-    ]  # below 2^53, hence exact
-    value = np.cumsum(np.rint(np.array(sums)).astype(np.int64), axis=1).T
-    return Steps(instants, value.reshape(len(instants), change.shape[1]))
+    at, sums = np.zeros(0, np.int64), np.zeros((0, dimensions), np.int64)
+    parts, rows = [(at, sums)], 0
+    for part in changes:
+        parts.append(_summed([part]))
+        rows += len(parts[-1][0])
+        if rows > len(parts[0][0]) + MERGED:  # the work of merging stays in proportion to the parts
+            parts, rows = [_summed(parts)], 0
+    at, sums = _summed(parts)
+    del parts
+    return Steps(at, np.cumsum(sums, axis=0, out=sums))
+
+
+MERGED = 1 << 17
+"""Changes that are kept apart at least, before they are merged with those before."""
+
+
+def _summed(parts: Sequence[tuple[Microseconds, Amounts]]) -> tuple[Microseconds, Amounts]:
+    """Return the instants of changes in order, once each, and the sum at each one."""
+    at = np.concatenate([at for at, _ in parts])
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    change = np.concatenate([change for _, change in parts])[order]
+    first = np.flatnonzero(np.diff(at, prepend=-1))
+    return at[first], np.add.reduceat(change, first, axis=0) if len(first) else change

@@ -64,23 +64,21 @@ def tasks_table(columns: Columns) -> Table:
     """Return a row for each placement of a task, in order of start."""
     jobs, records = columns.jobs, columns.records
     ids, names = [each.job.id for each in records.jobs], columns.machines.names
-    counted = ~jobs.resident[records.job] & (columns.attempt == 0)
+    attempt, need = columns.attempt, columns.need
+    counted = ~jobs.resident[records.job] & (attempt == 0)
     wait = np.where(counted, (records.started - jobs.submitted[records.job]) / SECOND, np.nan)
     return {
         "job": [ids[job] for job in records.job.tolist()],
         "group": records.group.tolist(),
         "task": records.task.tolist(),
-        "attempt": columns.attempt.tolist(),
+        "attempt": attempt.tolist(),
         "machine": [names[machine] for machine in records.machine.tolist()],
         "resident": jobs.resident[records.job].tolist(),
         "started_s": _seconds(records.started),
         "ended_s": _seconds(records.ended),
         "how": [HOW[how] for how in records.how.tolist()],
         "wait_s": _known(wait),
-        **{
-            UNITS.get(name, name): columns.need[:, d].tolist()
-            for d, name in enumerate(columns.workload.dimensions.names)
-        },
+        **{UNITS.get(name, name): need[:, d].tolist() for d, name in enumerate(columns.workload.dimensions.names)},
     }
 
 

@@ -1,12 +1,15 @@
 """Tasks that wait over time."""
 
+from collections.abc import Iterator
+
 import numpy as np
+from numpy.typing import NDArray
 
 from omega.cellstate.task_ends import EndKind
 from omega.replay.columns import Columns, State
 from omega.replay.machines import SECOND
 from omega.replay.steps import Steps, steps
-from omega.workload.workload import JobEvent
+from omega.workload.workload import JobEvent, Microseconds
 
 AGAIN = (EndKind.EVICTED, EndKind.LOST, EndKind.RETRIED)
 """Ends after which a task is placed again."""
@@ -18,11 +21,10 @@ def waiting(columns: Columns) -> Steps:
     Tasks of abandoned and stopped jobs wait until then.
     """
     records, jobs = columns.records, columns.jobs
-    again = np.isin(records.how, AGAIN)
     count = len(records.jobs)
-    left = (
-        jobs.tasks - np.bincount(records.job, minlength=count) + np.bincount(records.job[again], minlength=count)
-    )  # at the end of the run
+    left = jobs.tasks.copy()  # at the end of the run
+    for block in columns.blocks():
+        left -= np.bincount(block.job[~np.isin(block.how, AGAIN)], minlength=count)
     stops = {
         each.job: round(each.at_seconds * SECOND)
         for each in columns.workload.events
@@ -32,7 +34,16 @@ def waiting(columns: Columns) -> Steps:
     for place in np.flatnonzero(jobs.state == State.STOPPED).tolist():
         given_up[place] = stops.get(records.jobs[place].job.id, columns.horizon)
     ended = (given_up >= 0) & np.isin(jobs.state, (State.ABANDONED, State.STOPPED))
-    at = np.concatenate((jobs.submitted, records.started, records.ended[again], given_up[ended]))
-    ones = np.ones(len(records.started), np.int64)
-    change = np.concatenate((jobs.tasks, -ones, ones[again], -left[ended]))
-    return steps(at, change[:, None])
+    return steps(_changes(columns, given_up[ended], left[ended]), 1)
+
+
+def _changes(
+    columns: Columns, given_up: Microseconds, left: NDArray[np.int64]
+) -> Iterator[tuple[Microseconds, NDArray[np.int64]]]:
+    """Yield how many more tasks wait, and when."""
+    yield columns.jobs.submitted, columns.jobs.tasks[:, None]
+    yield given_up, -left[:, None]
+    for block in columns.blocks():
+        again = block.until[np.isin(block.how, AGAIN)]
+        change = np.concatenate((np.full(len(block.started), -1), np.ones(len(again), np.int64)))
+        yield np.concatenate((block.started, again)), change[:, None]

@@ -22,10 +22,10 @@ PRODUCTION = 9
 NO_REQUEST, NO_END, NEVER_RAN = "no-request", "no-end", "never-ran"
 
 
-def kind_of(precedence: int, scheduling_class: int, service: Service = "class") -> str:
-    """``service`` for production jobs that want low latency, else ``batch``.
+def kind_of(precedence: int, scheduling_class: int, service: Service = "priority") -> str:
+    """``service`` for production jobs, else ``batch``: the split of Omega §2.1 (footnote 1), by priority alone.
 
-    The split of the simulator published with EuroSys 2013; with ``priority``, production jobs of any class.
+    With ``class``, only those that want low latency: the split of the simulator published with the paper.
     """
     latency = service == "priority" or scheduling_class >= 2
     return "service" if precedence >= PRODUCTION and latency else "batch"

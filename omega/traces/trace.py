@@ -57,8 +57,8 @@ class TraceOptions:
     """Google: machines have so many times their capacity; None: 1.55 with ``keep``, else 1."""
     fill: float = 0.6
     """Google: maximum part of the cell that residents request with ``thin``."""
-    service: Service = "class"
-    """Google: service jobs have priority 9 or more and scheduling class 2 or 3, or (``priority``) any class."""
+    service: Service = "priority"
+    """Google: service jobs have priority 9 or more, of any scheduling class, or (``class``) of class 2 or 3."""
     constraints: Constraints = "trace"
     """Google: those of the trace's own tables when it has them, seeded synthetic ones, or none."""
     largest_cpu: int = LARGEST_CPU

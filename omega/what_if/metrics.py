@@ -1,6 +1,6 @@
 """Metrics of what happened in a recording, and of a run of it, by one computation; the tolerance of each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +10,7 @@ from omega.recording.history import History
 from omega.workload.workload import Workload
 
 if TYPE_CHECKING:
+    from omega.simulation.records import TaskRecords
     from omega.simulation.result import Result
 
 SECOND = 1_000_000
@@ -120,13 +121,14 @@ def replayed(workload: Workload, result: "Result", horizon: float) -> Measured:
     records = result.records
     if records is None:
         raise ValueError("the run has no records")
-    spans = []
-    for job, group, start, end in zip(
-        records.job.tolist(), records.group.tolist(), records.started.tolist(), records.ended.tolist(), strict=True
-    ):
-        spec = records.jobs[job].job
-        until = horizon if end < 0 else min(horizon, end / SECOND)
-        spans.append(TaskSpan(spec.id, start / SECOND, until, tuple(spec.groups[group].need), end >= 0))
     conflicts = sum(int(each["conflicts"]) for each in result.schedulers.values())
     transactions = sum(int(each["transactions"]) for each in result.schedulers.values())
-    return measure(workload, spans, horizon, conflicts, transactions - conflicts)
+    return measure(workload, _spans(records, horizon), horizon, conflicts, transactions - conflicts)
+
+
+def _spans(records: "TaskRecords", horizon: float) -> Iterator[TaskSpan]:
+    """Yield the runs of tasks one by one: all of them as objects would be larger than the records."""
+    for job, group, start, end in zip(records.job, records.group, records.started, records.ended, strict=True):
+        spec = records.jobs[job].job
+        until = horizon if end < 0 else min(horizon, float(end) / SECOND)
+        yield TaskSpan(spec.id, float(start) / SECOND, until, tuple(spec.groups[group].need), bool(end >= 0))

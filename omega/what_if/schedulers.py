@@ -1,6 +1,6 @@
 """The schedulers of a run: those of the recording, with changes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,11 +17,15 @@ KINDS = ("batch", "service", "mapreduce")
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """Schedulers of one kind: how many, their settings in the log, and the decision time of a job (seconds)."""
+    """Schedulers of one kind: how many, their settings in the log, and the decision time of a job (seconds).
+
+    `t_jobs` are the decision times of the recording, from which each is drawn; empty: all take `t_job`.
+    """
 
     number: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     t_job: float = 0.0
+    t_jobs: Sequence[float] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,10 @@ def recorded(history: History) -> dict[str, Setup]:
     for kind in {**dict.fromkeys(live), **dict.fromkeys(history.decisions)}:
         decisions = history.decisions.get(kind)
         t_job = decisions.took_ms / 1000 / decisions.transactions if decisions and decisions.transactions else 0.0
-        setups[kind] = Setup(number=len(live.get(kind, {1})), settings=settings.get(kind, {}), t_job=t_job)
+        t_jobs = decisions.times if decisions else ()
+        setups[kind] = Setup(
+            number=len(live.get(kind, {1})), settings=settings.get(kind, {}), t_job=t_job, t_jobs=t_jobs
+        )
     return setups
 
 
@@ -75,7 +82,7 @@ def changed(setups: Mapping[str, Setup], change: Change) -> dict[str, Setup]:
         if name in KINDS:
             result[name] = replace(result.get(name, Setup(number=0)), number=_number(name, word, result.get(name)))
         elif name == "t-job":
-            result = {kind: replace(each, t_job=_seconds(word)) for kind, each in result.items()}
+            result = {kind: replace(each, t_job=_seconds(word), t_jobs=()) for kind, each in result.items()}
         elif name != "pools":
             value: Any = word
             if name == "jobs-per-call":
@@ -127,7 +134,7 @@ def _settle(scheduler: Scheduler, setup: Setup) -> list[str]:
     scheduler.mode = _named(Mode, settings.get("mode"), scheduler.mode, "commit")
     scheduler.detection = _named(Detection, settings.get("detection"), scheduler.detection, "detection")
     scheduler.jobs_per_call = int(settings.get("jobs_per_call", scheduler.jobs_per_call))
-    scheduler.t_job = setup.t_job
+    scheduler.t_job, scheduler.t_jobs = setup.t_job, setup.t_jobs
     for axis in ("ordering", "placement", "preemption"):
         wanted = settings.get(axis)
         if isinstance(wanted, str):

@@ -14,7 +14,7 @@ import numpy as np
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.workload.quantiles import pairs, quantiles
+from omega.workload.quantiles import pairs, quantiles, shares
 from omega.workload.synthetic import Mix, draw_jobs, google_mix
 from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Arrival, Workload, array_stream, request
 
@@ -23,8 +23,8 @@ MACHINES = 12_477
 """Machines that are up when the trace begins."""
 FILL = 0.6
 """How full the cell is when the simulation begins, in its scarcest dimension (Omega §4, table 2)."""
-SERVICE_SHARE = 0.536
-"""How much of the cpu that residents of the trace ask for is asked for by service jobs."""
+SERVICE_SHARE = shares("resident_service_share")
+"""How much of the cpu and memory that running residents of the trace request is requested by service jobs."""
 DECISION_SECONDS = 0.1 + 0.005 * quantiles("batch_tasks_per_job").mean
 """Mean decision time of a batch job with the paper's t_job and t_task (Omega §4)."""
 CALIBRATED_HOLD = 0.5
@@ -134,7 +134,7 @@ def _lasting(
     sizes = sorted({(m.capacity[0] / mix.largest_cpu, m.capacity[1] / mix.largest_memory) for m in machines})
     lasting: list[Arrival] = []
     for kind in ("service", "batch"):
-        room = [FILL * has[i] * SERVICE_SHARE if kind == "service" else FILL * has[i] - held[i] for i in (0, 1)]
+        room = [FILL * has[i] * SERVICE_SHARE[i] if kind == "service" else FILL * has[i] - held[i] for i in (0, 1)]
         for tasks, cpu, memory in _residents(array_stream(seed, f"{kind}/residents"), kind, sizes):
             need = (request(cpu, mix.largest_cpu), request(memory, mix.largest_memory))
             count = int(min(max(1, round(tasks)), room[0] // need[0], room[1] // need[1]))

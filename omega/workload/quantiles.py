@@ -147,6 +147,13 @@ def precedences(name: str) -> tuple[NDArray[np.int64], Floats]:
 
 
 @cache
+def shares(name: str) -> tuple[float, float]:
+    """Return the shares of cpu and of memory of the shipped table `name`."""
+    cpu, memory = _columns(name, "share")[0].tolist()
+    return cpu, memory
+
+
+@cache
 def machine_classes() -> tuple[MachineClass, ...]:
     """Return the capacity classes of the measured cell, the commonest first."""
     return tuple(

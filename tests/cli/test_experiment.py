@@ -1,10 +1,13 @@
 """`omega experiment` and `omega sim figure`: lists, small forms, files, exit codes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from omega.experiments import catalogue
+from omega.experiments.catalogue import EXPERIMENTS
+from omega.experiments.finding import Measurements
 from tests.cli.conftest import Omega
 
 
@@ -55,7 +58,14 @@ def test_what_cannot_be_measured_has_its_reason(sim: Omega, words: tuple[str, ..
         assert "the tables cover 7 hours of the trace" in text
 
 
-def test_check_fails_when_a_claim_does_not_hold(sim: Omega, words: tuple[str, ...]) -> None:
+def test_check_fails_when_a_claim_does_not_hold(
+    sim: Omega, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuted(measured: Measurements, *_: object) -> None:
+        measured.want(False)
+        measured.say("less")
+
+    monkeypatch.setitem(EXPERIMENTS, "service-share", replace(EXPERIMENTS["service-share"], criterion=refuted))
     assert sim.json("experiment", "check", "machines-of-c", "service-months", *words)["ok"] is True
     text = sim.text("experiment", "check", "machines-of-c", "service-share", "--seeds", "1", *words, code=1)
     assert "does not hold" in text

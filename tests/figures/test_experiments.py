@@ -14,12 +14,10 @@ from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
 ELSEWHERE = {
-    "service-share": "the tables have less memory in service jobs than the paper",
     "single-path-one-line": "a handful of service jobs is no sample",
     "slo-on-b": "a calibrated B is not overloaded at 0.1 s, whole cells neither",
     "batch-by-arrivals": "too few service jobs to meet a conflict",
     "surface": "too short for work to be left over under two-level",
-    "mapreduce-cap": "where little is used the cap is never reached",
     "offers-abandon": "a thousand attempts take longer; test_two_level_abandons has shorter ones",
     "saturation-a": "the largest jobs are cut in a small cell, so decisions take less",
     "saturation-b": "as saturation-a",

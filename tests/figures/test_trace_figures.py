@@ -14,7 +14,7 @@ from omega.experiments.metrics import of
 from omega.experiments.plots.draw_trace import draw_trace
 from omega.experiments.results import Record, Results, key_of
 from omega.experiments.sweep import Sweep
-from omega.experiments.trace_claims import of_figure_11
+from omega.experiments.trace_claims import of_figure_12
 from omega.experiments.trace_figures import (
     FIGURES,
     Saturation,
@@ -111,10 +111,10 @@ def test_a_figure_is_drawn_with_intervals_and_verdicts(start: TraceRun, number: 
 
 def test_fewer_than_a_hundred_jobs_are_insufficient(tmp_path: Path) -> None:
     few = TraceRun(trace=str(write_made(tmp_path, service_gap=13)), factor=1.0, t_job_service=0.1, t_task_service=1.0)
-    _, slow = of_figure_11(simulate([few]))
+    *_, slow = of_figure_12(simulate([few]))
     assert slow.verdict is Conclusion.INSUFFICIENT
     assert "a run has 93 jobs" in slow.reason
-    _, slow = of_figure_11(simulate([replace(few, copies=2)]))
+    *_, slow = of_figure_12(simulate([replace(few, copies=2)]))
     assert slow.verdict is not Conclusion.INSUFFICIENT
     assert slow.fewest is not None
     assert slow.fewest >= 140

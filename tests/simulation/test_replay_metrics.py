@@ -70,20 +70,20 @@ def test_one_ends_when_another_starts() -> None:
         [(1000, 1000)], [], [arrival(0, 0, ONE), arrival(1, 0, ONE)], [Row(0, 0, 0, 0, 0, 10), Row(1, 0, 0, 0, 10, 20)]
     )
     assert utilisation_of(case.columns).largest() == {"cpu": 1.0, "memory": 0.1}
-    assert over_commit(case.columns).of().machines == 0
+    assert over_commit(case.columns)[None].machines == 0
 
 
 def test_over_committed_machines_are_found() -> None:
     rows = [Row(0, 0, 0, 1, 5, 30), Row(1, 0, 0, 1, 20, -1, RUNNING), Row(2, 0, 0, 0, 20, 20)]
     case = made([(1000, 1000), (1500, 1000)], [], [arrival(i, 0, ONE) for i in range(3)], rows)
     over = over_commit(case.columns)
-    assert over.of() == over.of("cpu") == (1, 1, 20, 2000 / 1500)
-    assert over.of("memory") == (0, -1, 0, 0.2)
+    assert over[None] == over["cpu"] == (1, 1, 20, 2000 / 1500)
+    assert over["memory"] == (0, -1, 0, 0.2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_over_committed_where_all_fits(seed: int) -> None:
-    assert over_commit(drawn(seed).columns).of().machines == 0
+    assert over_commit(drawn(seed).columns)[None].machines == 0
 
 
 def test_times_and_states_of_jobs() -> None:

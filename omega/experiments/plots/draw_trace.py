@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from omega.experiments.bootstrap import sums_of
+from omega.experiments.experiment import at
 from omega.experiments.plots import high_fidelity
 from omega.experiments.plots.style import save, styled, titled
+from omega.experiments.trace_figures import SLOW_TASK
 from omega.experiments.trace_outcome import TraceOutcome
 
 SERVICE = {"priority": "service jobs: priority 9 or more", "class": "service jobs: priority 9 or more, classes 2 and 3"}
@@ -27,7 +29,9 @@ def draw_trace(outcome: TraceOutcome, *paths: Path) -> None:
         if number == 11:
             figure = high_fidelity.surface(outcome.records)
         elif number == 12:
-            figure = high_fidelity.decision_times(outcome.records)
+            figure = high_fidelity.decision_times(
+                [each for each in outcome.records if at(each, "t_task_service") != SLOW_TASK]
+            )
         elif number == 13:
             figure = high_fidelity.batch_schedulers(outcome.records, outcome.found)
         else:

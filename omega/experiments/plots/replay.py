@@ -56,7 +56,7 @@ def draw_gantt(columns: Columns, details: str, *paths: Path) -> None:
 
 def _units(columns: Columns) -> Units | None:
     """Return the cpu units of every task when each can have a bar."""
-    if len(columns.task) > MOST_BARS or "cpu" not in columns.workload.dimensions.names:
+    if len(columns) > MOST_BARS or "cpu" not in columns.workload.dimensions.names:
         return None
     try:
         units = assign(columns)
@@ -73,8 +73,9 @@ def _draw_bars(figure: Figure, axes: Axes, columns: Columns, units: Units, unit:
     order = sorted(counts, key=lambda name: (-counts[name], name))
     colours = dict(zip(order, PALETTE[:MOST_COLOURS], strict=False))
     bars, shades = [], []
+    until = columns.until
     for row, intervals in enumerate(units.of_placement):
-        start, end = columns.records.started[row] / unit, columns.until[row] / unit
+        start, end = columns.records.started[row] / unit, until[row] / unit
         for first, last in intervals:
             bars.append([(start, first), (end, first), (end, last + 1), (start, last + 1)])
             shades.append(colours.get(groups[columns.records.job[row]], GREY))
@@ -103,7 +104,7 @@ def _draw_grid(figure: Figure, axes: Axes, columns: Columns, unit: float) -> str
     bar.set_label(f"mean share of {names[dimension]} held")
     each = int(np.diff(grid.machines).max())
     rows = "a row for each machine" if each == 1 else f"a row for up to {each:,} machines"
-    return f"{rows}, {len(columns.task):,} placements"
+    return f"{rows}, {len(columns):,} placements"
 
 
 def draw_utilisation(columns: Columns, utilisation: Utilisation, details: str, *paths: Path) -> None:

@@ -69,9 +69,9 @@ def test_a_job_arrives_with_all_its_tasks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("priority", "scheduling_class", "kind"),
-    [(9, 2, "service"), (11, 3, "service"), (9, 1, "batch"), (9, 0, "batch"), (8, 3, "batch"), (0, 0, "batch")],
+    [(9, 2, "service"), (11, 3, "service"), (9, 1, "service"), (9, 0, "service"), (8, 3, "batch"), (0, 0, "batch")],
 )
-def test_kind_is_by_priority_and_class(tmp_path: Path, priority: int, scheduling_class: int, kind: str) -> None:
+def test_kind_is_by_priority(tmp_path: Path, priority: int, scheduling_class: int, kind: str) -> None:
     rows = [task(at(1), 1, 0, SUBMIT, priority=priority, scheduling_class=scheduling_class)]
     write_trace(tmp_path, [job(at(1), 1, scheduling_class=scheduling_class)], rows)
     assert only(read(tmp_path).arrivals).kind == kind

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from omega.cellstate.errors import BadInput, Refused
+from omega.recording.history import history_of
+from omega.schedulers.loop import think_seconds
 from omega.what_if.answers import Answers, Questions, each_combination
 from omega.what_if.metrics import TOLERANCES, Tolerance, tolerance
-from omega.what_if.schedulers import NAMES, Change, Setup, changed
+from omega.what_if.schedulers import NAMES, Change, Setup, built, changed
 from tests.contract.trace_samples import SAMPLES
 from tests.unit.omega.what_if.forging import forged
 
@@ -37,6 +40,18 @@ def test_an_effect_larger_than_the_tolerance_is_told(answers: Answers) -> None:
     assert effect is not None
     assert effect > tolerance("wait_mean").of(answers.base.metrics["wait_mean"])
     assert answers.as_json()["runs"][0]["effect"]["wait_mean"] == effect
+
+
+def test_decision_times_are_drawn_from_the_recording(answers: Answers) -> None:
+    calls = history_of(answers.recording.longest).decisions["batch"].calls
+    assert len(answers.setups["batch"].t_jobs) == calls > 100
+    batch = replace(answers.setups["batch"], t_job=0.2, t_jobs=(0.1, 0.3))
+    schedulers, _ = built({"batch": batch})
+    work = SimpleNamespace(left=(3,))
+    drawn = [think_seconds(schedulers[0], [work]) for _ in range(200)]  # type: ignore[list-item]
+    assert set(drawn) == {0.1, 0.3}, "not their mean"
+    slow, _ = built(changed({"batch": batch}, Change(words={"t-job": "1.5"})))
+    assert slow[0].t_jobs == ()
 
 
 def test_a_small_effect_cannot_be_told(answers: Answers) -> None:

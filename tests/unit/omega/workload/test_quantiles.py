@@ -102,11 +102,11 @@ def test_shipped_quantiles(kind: str, name: str) -> None:
 
 def test_shipped_means_are_those_measured() -> None:
     # What the trace's files gave, before it was cut into quantiles (tables/README.md).
-    assert quantiles("batch_tasks_per_job").mean == pytest.approx(27.51, rel=0.03)
-    assert quantiles("batch_interarrival_seconds").mean == pytest.approx(4.324, rel=0.01)
-    assert quantiles("service_interarrival_seconds").mean == pytest.approx(864.0, rel=0.01)
-    assert pairs("batch_requests").mean == pytest.approx((0.02989, 0.02375), rel=0.01)
-    assert pairs("service_requests").mean == pytest.approx((0.07532, 0.04852), rel=0.01)
+    assert quantiles("batch_tasks_per_job").mean == pytest.approx(29.39, rel=0.03)
+    assert quantiles("batch_interarrival_seconds").mean == pytest.approx(4.645, rel=0.01)
+    assert quantiles("service_interarrival_seconds").mean == pytest.approx(58.27, rel=0.01)
+    assert pairs("batch_requests").mean == pytest.approx((0.02996, 0.02377), rel=0.01)
+    assert pairs("service_requests").mean == pytest.approx((0.06784, 0.04510), rel=0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)

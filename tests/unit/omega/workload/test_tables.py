@@ -56,6 +56,8 @@ def test_tables_of_a_tiny_trace(tmp_path: Path) -> None:
     assert table(output / "batch_interarrival_seconds.csv").quantile(0.5) == 10
     assert table(output / "batch_task_seconds.csv").quantile(0.5) == 5
     assert table(output / "service_task_seconds.csv").quantile(0.5) == 90  # only seen for so long
+    # The one resident waits, so that nothing runs at the beginning.
+    assert (output / "resident_service_share.csv").read_text().splitlines() == ["resource,share", "cpu,0", "memory,0"]
     assert (output / "machines.csv").read_text().splitlines() == [
         "platform,cpu,memory,share",
         "A,0.5,0.25,0.666667",
@@ -71,4 +73,4 @@ def test_all_tables_are_written_the_same_again(tmp_path: Path) -> None:
         main(tmp_path / "trace", tmp_path / name)
     texts = [{path.name: path.read_text() for path in (tmp_path / name).iterdir()} for name in ("one", "two")]
     assert texts[0] == texts[1]
-    assert len(texts[0]) == 11
+    assert len(texts[0]) == 12
