@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from omega.cellstate.audit import directories
+from omega.cellstate.clock import since_1970
 from omega.cellstate.memory.records import KindRow, limits_of
 from omega.cellstate.model import MOST_PRECEDENCE, Limits
 from omega.cellstate.redis.records import read_kind, write_limits
@@ -163,7 +164,7 @@ def test_settings_of_a_process_reach_its_driver(monkeypatch: pytest.MonkeyPatch)
     process.SupervisedScheduler(
         "url", "lab", member="batch/x", scheduler=chosen, lease_ms=300, pipelined=False
     )._register()
-    driver = (cell, chosen, "batch/x", time.time, time.sleep), {"lease_ms": 300, "pipelined": False}
+    driver = (cell, chosen, "batch/x", since_1970, time.sleep), {"lease_ms": 300, "pipelined": False}
     assert seen == [("url", "lab"), driver]
     assert (chosen.mode, chosen.detection, chosen.jobs_per_call) == (Mode.GANG, Detection.COARSE, 7)
     assert isinstance(chosen.preemption, PrecedencePreemption)
@@ -191,7 +192,7 @@ def test_settings_of_a_simulated_executor(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(simulated, "_play", lambda _, stop, nonce: seen.append((stop, len(nonce))))
     cell: Any = SimpleNamespace(name="lab")
     simulated.run_simulated_executor(cell, "x", 2.5, "stop", 1_200)  # type: ignore[arg-type]
-    assert seen == [((cell, "x", time.time), {"speed": 2.5, "lease_ms": 1_200}), ("stop", 32)]
+    assert seen == [((cell, "x", since_1970), {"speed": 2.5, "lease_ms": 1_200}), ("stop", 32)]
 
 
 def test_what_a_supervisor_passes_to_a_member(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
