@@ -10,6 +10,7 @@ environment or argv. The rest comes in the environment: OMEGA_CELL, OMEGA_MEMBER
 """
 
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ def main(environment: Mapping[str, str]) -> int:
     except OmegaError as error:
         log.error(str(error))
         return 1
-    return Watch(member, seconds).run(lambda watch: run(environment, watch))
+    return _as_it_ended(Watch(member, seconds).run(lambda watch: run(environment, watch)))
 
 
 def run(environment: Mapping[str, str], watch: "Watch | None" = None) -> int:
@@ -64,6 +65,15 @@ def run(environment: Mapping[str, str], watch: "Watch | None" = None) -> int:
         log.error(str(error))
         return 1
     return 0
+
+
+def _as_it_ended(code: int) -> int:
+    """Return an exit code; of a child that a signal ended, as one that was just starting, end by that signal."""
+    if code < 0:
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return code
 
 
 # Each function imports only its own needs: imports are most of the start time.

@@ -41,7 +41,7 @@ MEANING: Mapping[str, str] = {
     Reason.SIMULATED: "it runs commands, machines are simulated; start omega agent, or submit it with simulate: true",
     Reason.TOO_LARGE: "a task wants more than any machine that it may use has",
     Reason.CONSTRAINT: "no machine satisfies its constraints",
-    Reason.UNAVAILABLE: "the machines that fit it are drained, down, offline or over",
+    Reason.UNAVAILABLE: "the machines that fit it are drained, down, offline, unfit or over",
     Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
     Reason.RESOURCES: "no machine has room for what is left",  # for a gang: not for all its tasks
     Reason.LIMIT: "a limit of its kind or of its pools is reached",

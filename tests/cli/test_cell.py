@@ -185,7 +185,7 @@ def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
     assert (found["tasks"]["total"], found["tasks"]["pending"], found["tasks"]["placed"]) == (9, 7, 2)
     assert found["pending"] == {"service": 1}
     assert found["demand"] == {"tasks": 7, "delayed": 0, "cpu": 7, "memory": 7}
-    assert "7 tasks: cpu 0.0 (0 % of all), memory 7 MiB (0 % of all)" in text
+    assert "7 tasks: cpu 0.007 (0 % of all), memory 7 MiB (0 % of all)" in text
     assert found["schedulers"] == {"live": ["batch/0"], "lapsed": []}
     assert found["limits"]["batch"]["resources"]["cpu"] == {"used": 1000, "limit": None, "over": 0}
     assert "4 · 2 up, 1 drained, 1 down" in text

@@ -246,12 +246,14 @@ def test_the_name_that_it_got_is_printed(
 ) -> None:
     """Another scheduler takes the name between the look and the enlisting; only the name it has is printed."""
     from omega.cli.scheduler import run
+    from omega.live.processes.watch import Watch
 
     cell.register_scheduler("batch/0", "elsewhere", 60_000, 1)
     found = iter([["batch/0"], ["batch/7"]])
     monkeypatch.setattr(run, "free_names", lambda *_: next(found))
     monkeypatch.setattr(LiveDriver, "run", lambda self: self.cell.deregister_scheduler(self.membership, 1))
     monkeypatch.setattr(process, "NAME_LEASES", 0.0)
+    monkeypatch.setattr(Watch, "run", lambda self, call: call(self))  # in this process, whose output is read
     assert omega.run("scheduler", "run", "batch").stderr == f"scheduler batch/7 on cell {cell.name} · Ctrl-C stops it\n"
 
 

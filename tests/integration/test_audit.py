@@ -19,7 +19,7 @@ from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transa
 
 KINDS = ("batch", "service")
 HOURS_MS = 3_600_000
-SET_BY_USERS = [state for state in MachineState if state is not MachineState.OFFLINE]
+SET_BY_USERS = [state for state in MachineState if state not in (MachineState.OFFLINE, MachineState.UNFIT)]
 
 
 class Life:

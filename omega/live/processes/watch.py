@@ -107,7 +107,7 @@ class Watch:
                     return code
                 if self.text and (left := began + SHORTEST_RUN - time.monotonic()) > 0:
                     waited = signal.sigtimedwait(leave_signals(), left)
-                    if waited is not None:
+                    if waited is not None and waited.si_signo in leave_signals():
                         return 0
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -148,13 +148,14 @@ class Watch:
     def _until_end(self, signals: set[Signals]) -> int | None:
         """Wait until the child ends; return its exit code, or None when it was killed and is to be started again."""
         words, deadline, last = self.beat.words, float("inf"), time.monotonic()
-        calls = [_Call(words, (LOOP, JOB)), _Call(words, (HEARTBEAT,))]
+        calls, leaving = [_Call(words, (LOOP, JOB)), _Call(words, (HEARTBEAT,))], signals - {Signals.SIGCHLD}
         while True:
             received = signal.sigtimedwait(signals, LOOK_SECONDS)
             pid, status = os.waitpid(self._child, os.WNOHANG)
             if pid:
                 return os.waitstatus_to_exitcode(status)
-            if received is not None and received.si_signo != Signals.SIGCHLD:
+            # Where a stop of this process outlasts the wait, Python answers with what no signal filled in.
+            if received is not None and received.si_signo in leaving:
                 if received.si_pid:  # a terminal sends its own to both
                     os.kill(self._child, received.si_signo)
                 os.kill(self._child, Signals.SIGCONT)
