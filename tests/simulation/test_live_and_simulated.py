@@ -17,6 +17,7 @@ from omega.workload.workload import Arrival, LimitEvent, Workload
 from tests.simulation.live_in_virtual_time import LiveInVirtualTime
 from tests.simulation.pool_scenario import FILES, Scenario
 from tests.simulation.test_pool_scenarios import prepared
+from tests.tiers import one_of
 
 SLOT = 1_000
 Start = tuple[float, str, int, int]
@@ -90,7 +91,7 @@ def test_a_job_is_not_tried_before_those_it_waits_for_have_ended() -> None:
     assert {name: at for at, name, _, _ in starts(result.records)}["b"] == pytest.approx(10.3)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", one_of(3, FILES), ids=lambda path: path.stem)
 def test_starts_in_pool_scenarios_are_equal(path: Path) -> None:
     scenario = Scenario(path)
     if scenario.refused is not None or scenario.live_only:

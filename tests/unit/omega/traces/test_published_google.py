@@ -8,6 +8,8 @@ import pytest
 from omega.traces import Trace, TraceOptions, read_trace
 from tests.unit.omega.workload.loads import peak_load
 
+pytestmark = pytest.mark.chaos  # each reads twelve seconds of a trace
+
 
 @pytest.fixture(scope="module")
 def directory(shared_directory: Path) -> Path:
