@@ -39,7 +39,7 @@ def test_the_claim_in_small(experiment: Experiment, small: Small) -> None:
 
 
 def test_two_level_abandons_and_shared_state_does_not() -> None:
-    start = Configuration(workload="A", days=0.0027, machines=12, t_job_service=100.0, t_job_batch=0.01, t_task=0.0)
+    start = Configuration(workload="A", days=0.01, machines=12, t_job_service=100.0, t_job_batch=0.01, t_task=0.0)
     two_level = start.but({"architecture": "two-level"}).run()
     assert sum(kind.jobs_abandoned for kind in two_level.kinds.values()) > 0
     shared = start.run()
@@ -72,12 +72,12 @@ def test_every_figure_has_claims_and_names_are_found() -> None:
 
 def test_forms() -> None:
     even = Extent(0.5, 3, ("A", "C"), even=True)
-    assert even.lengths == {"A": 0.069, "C": 0.5}
+    assert even.lengths == {"A": 0.066, "C": 0.5}
     assert even.but(7.0).lengths == {"A": 7.0, "C": 7.0}
     assert figure(5).sized(cells=["B"], machines=100).start("B").machines == 100
     assert logarithmic(0.01, 100.0, 5) == [0.01, 0.1, 1.0, 10.0, 100.0]
     assert len(figure(5).sweep(figure(5).sized(7.0, ["C"]))) == 15
-    assert figure(8).sized(scale=4).lengths == {"A": 0.044, "B": 0.11, "C": 0.32}
+    assert figure(8).sized(scale=4).lengths == {"A": 0.043, "B": 0.1, "C": 0.32}
     assert figure(2).sized(scale=4).days == figure(2).form.days, "a workload is looked at as long as it was measured"
     with pytest.raises(BadInput, match="no such preset"):
         figure(5).sized(cells=["D"])
