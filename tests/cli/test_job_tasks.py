@@ -1,5 +1,6 @@
 """Tasks by index: their results, which outlive the log; jobs that are submitted again."""
 
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -192,9 +193,9 @@ def test_a_question_about_a_job_reads_a_bounded_part_of_a_long_log(
     later(10)
     _, whole = asked()
     later(590)
-    few, _ = asked()
+    few, _ = min((asked() for _ in range(2)), key=itemgetter(0))  # another client of the server may read meanwhile
     later(600)
-    many, bounded = asked()
+    many, bounded = min((asked() for _ in range(2)), key=itemgetter(0))
     assert abs(many - few) < 1_000
     if words[-1] in ("status", "tasks"):
         holder = bounded["history"] if words[-1] == "status" else bounded
