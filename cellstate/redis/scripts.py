@@ -102,10 +102,16 @@ def _locals(names: list[str], suffix: str, table: str) -> str:
     return f"local {left} = unpack({table}, 1, {len(names)})\n"
 
 
-_CHECK = """if tonumber(redis.call('HGET', meta_key, 'schema') or SCHEMA) ~= SCHEMA then
+_CHECK = """do
+  local stands = redis.call('HGET', meta_key, 'schema')
+  if stands ~= "SCHEMA" then return redis.error_reply(stands and 'SCHEMA another' or 'NOCELL none') end
+end
+"""
+_CHECK_OF_READERS = """if (redis.call('HGET', meta_key, 'schema') or "SCHEMA") ~= "SCHEMA" then
   return redis.error_reply('SCHEMA another')
 end
 """
+"""To a reader, a cell that is not there is an empty one."""
 _CHECKING = re.compile(r"--@include .*\b(?:counters|fence|fast_path/end)\b")
 """What includes one of these parts reads the schema with other counters; creating a cell compares it otherwise."""
 
@@ -136,14 +142,14 @@ def dry_script(name: str) -> Script:
 
 @cache
 def script(name: str) -> Script:
-    """Load ``lua/<name>.lua`` with its included parts; it fails on a cell of another schema.
+    """Load ``lua/<name>.lua`` with its included parts; it fails on a cell of another schema, or that is not there.
 
-    A process may outlive the replacement of its store by one that another version of Omega wrote.
+    A process may outlive its cell, which was deleted, is being restored, or was written by another version of Omega.
     """
     source = (_FOLDER / f"{name}.lua").read_text("utf-8")
     source = f"--@const SCHEMA {cell_keys.SCHEMA}\n{source}"
     if name != "create" and not _CHECKING.search(source):
-        source = _CHECK + source
+        source = (_CHECK_OF_READERS if name in READING else _CHECK) + source
     keys, arguments = _header(source, "KEYS"), _header(source, "ARGV")
     common, rare = [key for key in keys if key not in RARE], [key for key in keys if key in RARE]
     keys = common + rare

@@ -103,6 +103,6 @@ class RedisTasks(RedisExecutors):
         return list(entries)
 
     def _check_messages(self, schema: bytes | None) -> None:
-        """Raise CellGone, as the scripts do, when another version of Omega wrote the cell."""
-        if schema is not None and schema != str(keys.SCHEMA).encode():
-            raise translate(redis.ResponseError("SCHEMA another"), self.url)
+        """Raise CellGone, as the scripts do, when there is no such cell or another version of Omega wrote it."""
+        if schema != str(keys.SCHEMA).encode():
+            raise translate(redis.ResponseError("NOCELL none" if schema is None else "SCHEMA another"), self.url)

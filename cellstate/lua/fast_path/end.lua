@@ -8,7 +8,7 @@
 
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits',
   'tasks_finished', 'jobs_finished')
-if counters[6] and counters[6] ~= "SCHEMA" then return redis.error_reply('SCHEMA another') end
+if counters[6] ~= "SCHEMA" then return redis.error_reply(counters[6] and 'SCHEMA another' or 'NOCELL none') end
 local fast, limits, pools_limited = true, counters[7] and counters[7] ~= '0', counters[4] == "POOLS_LIMITED"
 if pools_limited and ARGV[fixed_args + 1] or #ARGV - fixed_args > LONG then
   -- When the first run is not of a simple job, others are likely alike, and reading them all is in vain.

@@ -9,4 +9,4 @@ do
     meta[COUNTERS[i]], meta_was[i] = value, value
   end
 end
-if meta.schema ~= SCHEMA and meta.schema ~= 0 then return redis.error_reply('SCHEMA another') end
+if meta.schema ~= SCHEMA then return redis.error_reply(meta.schema == 0 and 'NOCELL none' or 'SCHEMA another') end
