@@ -6,7 +6,7 @@
 
 PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
-WORKERS ?= 3
+WORKERS ?= 4
 ARGS ?=
 SHARD ?=
 

@@ -1,9 +1,9 @@
 """The long tests in six parts: ``python -m tests.chaos.shards 2/6``, and ``report``, which parts are missing.
 
-A unit is a file; in tests/chaos, whose files take minutes, a test function. Units are divided by the seconds that
-earlier commits recorded, the longest first into the emptiest shard. A line of `benchmarks/chaos.jsonl` is the result
-of one unit at a commit; a shard that is started again runs the units that have not passed at this commit. The samples
-of mutants (``make mutants``) take hours and are no part of a shard.
+A unit is a file; in tests/chaos, whose files take minutes, a test function, or one case of a long one. Units are
+divided by the seconds that earlier commits recorded, the longest first into the emptiest shard. A line of
+`benchmarks/chaos.jsonl` is the result of one unit at a commit; a shard that is started again runs the units that have
+not passed at this commit. The samples of mutants (``make mutants``) take hours and are no part of a shard.
 """
 
 import json
@@ -24,6 +24,12 @@ SHARDS = 6
 UNKNOWN_SECONDS = 40.0
 """Of a unit that has no record yet."""
 HOUR = 3_600
+BY_CASE = (
+    "tests/chaos/test_pool_scenarios.py::test_scenario",
+    "tests/chaos/test_chaos.py::",
+    "tests/chaos/test_fair_shares.py::",
+)
+"""Tests of many minutes, of which each case is a unit."""
 COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 
 
@@ -34,9 +40,16 @@ def pytest(*arguments: str) -> list[str]:
 def units() -> list[str]:
     """The units that are collected, in order."""
     done = subprocess.run(pytest("--collect-only", "-q"), cwd=TREE, capture_output=True, text=True, check=True)
-    found = [line.partition("[")[0] for line in done.stdout.splitlines() if line.startswith("tests/")]
-    parts = [each if each.startswith("tests/chaos/") else each.partition("::")[0] for each in found]
+    found = [line for line in done.stdout.splitlines() if line.startswith("tests/")]
+    parts = [unit_of(each) for each in found]
     return [each for each in dict.fromkeys(parts) if not each.startswith("tests/chaos/test_mutation.py")]
+
+
+def unit_of(test: str) -> str:
+    """The unit of a collected test."""
+    if test.startswith(BY_CASE):
+        return test
+    return test.partition("[")[0] if test.startswith("tests/chaos/") else test.partition("::")[0]
 
 
 def commit() -> str:

@@ -32,13 +32,13 @@ def agent(cell: RedisCell, state: Path) -> Iterator[Agent]:
 
     def work() -> None:
         with wake_up.opened():
-            mailbox = threading.Thread(target=wait_at_mailbox, args=(cell.url, cell.name, made, wake_up))
+            # As in an agent's process, nobody waits for its last look, which takes seconds.
+            mailbox = threading.Thread(target=wait_at_mailbox, args=(cell.url, cell.name, made, wake_up), daemon=True)
             mailbox.start()
             while not wake_up.stopped:
                 watch.step()
                 time.sleep(0.02)
             watch.end()
-            mailbox.join(30)
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -61,6 +61,7 @@ def test_other_words_are_suggested_by_meaning(typed: tuple[str, ...], said: str)
     assert said in Omega(None).error(*typed, code=2)
 
 
+@pytest.mark.chaos
 def test_every_word_in_every_group_is_answered() -> None:
     """Words of other systems, names of commands and misspellings of both, at the top level and in each group."""
     known, answered = commands(), 0

@@ -103,6 +103,7 @@ def test_wrong_figures_and_cells(sim: Omega) -> None:
     assert "no such preset; known: A, B, C" in sim.error("sim", "figure", "5", "--cluster", "A", "D")
 
 
+@pytest.mark.chaos
 def test_the_report_is_a_page_with_its_figures(sim: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "FIGURES", {number: catalogue.FIGURES[number] for number in (3, 8)})
     page, results = tmp_path / "docs" / "page.md", tmp_path / "results.jsonl"

@@ -1,5 +1,6 @@
 """`omega job why`: counts by demand, a stable reason, what would help; and the warnings of doubtful jobs."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_a_delayed_job_shows_its_level_and_the_time_left(omega: Omega, cell: Red
     text = omega.text("job", "why", "a")
     assert "waits for a machine in one rack with its data, " in text
     assert "locality: m99 is not in the cell, and ignored" in text
-    assert "LOCALITY  rack 9s" in omega.text("job", "list") or "LOCALITY  rack 8s" in omega.text("job", "list")
+    assert re.search(r"LOCALITY  rack [5-9]s ", omega.text("job", "list"))
 
 
 def test_a_submission_warns_of_a_locality_without_effect(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:

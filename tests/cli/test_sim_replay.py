@@ -121,7 +121,7 @@ def test_a_scheduler_of_another_kind_takes_jobs(alone: Omega, busy: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "architecture", first(1, ["two-level", "monolithic-single", "monolithic-multi", "partitioned"])
+    "architecture", first(1, ["monolithic-single", "two-level", "monolithic-multi", "partitioned"])
 )
 def test_other_architectures(alone: Omega, busy: Path, architecture: str) -> None:
     document = alone.json("sim", "replay", str(busy), "--architecture", architecture, "--paper", "--drain", "0.2")

@@ -56,6 +56,7 @@ def test_a_figure_prints_points_with_intervals_and_claims(sim: Omega, trace: Pat
     assert max(map(len, text.splitlines())) <= 100
 
 
+@pytest.mark.chaos
 def test_the_sizing_figures_need_no_swim_file(sim: Omega, trace: Path, tmp_path: Path) -> None:
     words = ("--trace", str(trace), "--hours", "0.3", "--quick", "--output", str(tmp_path))
     found = sim.json("sim", "figure", "16", *words)

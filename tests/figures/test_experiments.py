@@ -38,6 +38,7 @@ def test_the_claim_in_small(experiment: Experiment, small: Small) -> None:
     assert (finding.verdict is Conclusion.HOLDS) or experiment.name in ELSEWHERE, finding.measured
 
 
+@pytest.mark.chaos
 def test_two_level_abandons_and_shared_state_does_not() -> None:
     start = Configuration(workload="A", days=0.01, machines=12, t_job_service=100.0, t_job_batch=0.01, t_task=0.0)
     two_level = start.but({"architecture": "two-level"}).run()

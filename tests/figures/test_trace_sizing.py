@@ -76,6 +76,7 @@ def test_more_workers_never_make_a_job_slower_and_idle_cells_give_all_they_want(
 
 
 @pytest.mark.parametrize("number", [15, 16])
+@pytest.mark.chaos
 def test_a_figure_of_policies_is_drawn_and_judged(run: TraceRun, number: int, tmp_path: Path) -> None:
     found = outcome(run, write_swim(tmp_path / "made.tsv.gz", 800, gap=1))
     draw_sizing(number, found, tmp_path / "f.svg", tmp_path / "f.png")

@@ -217,10 +217,19 @@ def ended(group: ProcessSupervisor, member: str) -> int:
 
 
 def halt(group: ProcessSupervisor, member: str) -> None:
-    """Stop a member in its tracks (SIGSTOP), with the process that watches it, and return when it stands."""
+    """Stop a member in its tracks (SIGSTOP), with the process that watches it, and return when both stand."""
     pid = group.members[member].pid
     os.killpg(pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+    until(lambda: set(states_of_group(pid)) <= {"T", "Z"}, "all of its processes stand")
+
+
+def states_of_group(group: int) -> Iterator[str]:
+    """Yield the states of the processes of a group, as proc(5) writes them."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, of, *_ = stat.read_text().rpartition(")")[2].split()
+            if int(of) == group:
+                yield state
 
 
 def resume(group: ProcessSupervisor, member: str) -> None:

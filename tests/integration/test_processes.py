@@ -165,7 +165,10 @@ def test_a_scheduler_told_to_stop_as_soon_as_it_has_its_name_leaves_too(store_ur
         assert cell.members() == {}
 
 
-@pytest.mark.parametrize("others", [(), ("batch/1",)], ids=["alone", "beside another"])
+@pytest.mark.parametrize(
+    "others",
+    [pytest.param(("batch/1",), id="beside another"), pytest.param((), id="alone", marks=pytest.mark.chaos)],
+)
 def test_a_scheduler_that_slept_past_its_lease_starts_anew(
     store_url: str, tmp_path: Path, others: tuple[str, ...]
 ) -> None:

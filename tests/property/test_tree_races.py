@@ -105,7 +105,7 @@ class Races:
         self.depth = deep
 
 
-@pytest.mark.parametrize("seed", first(2, range(6)))
+@pytest.mark.parametrize("seed", first(1, range(6)))
 def test_no_claim_lands_on_another_trees_machine(seed: int) -> None:
     races = Races(Random(f"{seed}/trees"))
     for _ in range(60):

@@ -26,6 +26,7 @@ SHORT = ("omega incremental 10",)
 
 @pytest.mark.usefixtures("shared_directory")
 @pytest.mark.parametrize("row", [row for row in ROWS if name_of(row) in SHORT], ids=name_of)
+@pytest.mark.chaos
 def test_one_seed_is_one_of_theirs(row: Mapping[str, Any]) -> None:
     """A single run scatters as a single one of theirs; four standard deviations of ten rows of figures."""
     figures = compare(row, [Simulation(day(), settings_of(row, 1)).run()])

@@ -35,6 +35,7 @@ def test_each_set_was_legal_when_it_was_decided(schedulers: int) -> None:
     assert report.evictions["checked"] > 2
 
 
+@pytest.mark.chaos
 def test_a_planner_without_the_predicate_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store refuses what is illegal at the commit; what became legal by then is found by the audit alone."""
     monkeypatch.setattr(plans, "is_legal", lambda *_: True)

@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import SECONDS, browser, chromium
-from tests.tiers import first
 from tests.tutorial.page import DOCS, blocks, without_shell
 from tests.web.serving import free_port
 
@@ -73,7 +72,8 @@ def address(store_url: str, tmp_path: Path) -> Iterator[str]:
         process.stdout.read()
 
 
-@pytest.mark.parametrize("javascript", first(1, [True, False]), ids=["live", "plain"])
+@pytest.mark.chaos
+@pytest.mark.parametrize("javascript", [True, False], ids=["live", "plain"])
 def test_a_stranger_follows_the_page(address: str, browser: Browser, javascript: bool) -> None:
     context = browser.new_context(java_script_enabled=javascript)
     context.set_default_timeout(SECONDS * 1000)

@@ -15,6 +15,7 @@ import omega.testing
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.sharing import owned
+from tests.tiers import first
 from tests.unit.schedulers.rig import Rig
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -85,7 +86,7 @@ def machines(number: int, slots: int) -> list[MachineSpec]:
     return [MachineSpec(f"m{i}", (1_000 * slots, 1_024 * slots)) for i in range(number)]
 
 
-@pytest.mark.parametrize("schedulers", [1, 4])
+@pytest.mark.parametrize("schedulers", first(1, [1, 4]))
 def test_drf_gives_two_to_one_in_a_full_simulated_cell(schedulers: int) -> None:
     placed, found = Placed(), example("drf", "drf")
     found = omega.Scheduler("batch", ordering=found.ordering, instruments=[placed], t_job=0.05, t_task=0.0)
@@ -118,6 +119,7 @@ def test_the_earliest_deadline_is_first_in_a_full_live_cell() -> None:
     assert order == ["minute", "hour", "day", "week"]
 
 
+@pytest.mark.chaos
 def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
     found = omega.Scheduler("batch", ordering=example("drf", "drf").ordering, jobs_per_call=8)
     rig, rng = Rig((30_000, 30_720), scheduler=found), Random(1)

@@ -32,6 +32,7 @@ PAGE = "policies.md"
 TEXT = (DOCS / PAGE).read_text(encoding="utf-8")
 
 
+@pytest.mark.chaos
 def test_the_files_of_the_page_pass_their_tests(tmp_path: Path) -> None:
     for language, text in blocks(PAGE):
         name = re.match(r"# (\S+\.py)\n", text)

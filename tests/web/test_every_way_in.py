@@ -196,6 +196,7 @@ async def test_a_large_job_file_is_submitted(client: httpx.AsyncClient, cell: Re
     assert text in json.dumps(cell.specs(["l7"])["l7"]), "as it was sent"
 
 
+@pytest.mark.chaos
 async def test_a_text_that_takes_too_long_ends_its_process_alone(
     client: httpx.AsyncClient, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

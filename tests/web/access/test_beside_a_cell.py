@@ -109,6 +109,7 @@ def answers(serving: Serving) -> bool:
         return False
 
 
+@pytest.mark.chaos
 def test_a_console_that_was_killed_starts_again_with_its_address_and_token(group: ProcessSupervisor) -> None:
     with group:
         first = member.start(group, member.settings_of("127.0.0.1:0"))
