@@ -1,5 +1,7 @@
 """Losses of tasks in the twin; ``lua/parts/losses.lua``."""
 
+from collections.abc import Iterable
+
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
 from omega.cellstate.memory.records import GroupRow, JobRow, LossRow
@@ -131,9 +133,9 @@ def count_ended(g: GroupRow, how: EndKind, count: int) -> None:
         g.stopped += count
 
 
-def note_due(ledger: Ledger) -> None:
-    """Note when the delayed tasks of the changed jobs are due."""
-    for j in ledger.changed_jobs:
+def note_due(ledger: Ledger, jobs: Iterable[JobRow]) -> None:
+    """Note when the delayed tasks of jobs are due."""
+    for j in jobs:
         if j.lossy and (j.state <= JobState.HELD or j.state is JobState.DONE):
             due = due_of(j)
             ledger.due.pop(j.id, None)

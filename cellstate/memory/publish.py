@@ -27,6 +27,8 @@ def write_jobs(ledger: Ledger, before: Iterable[JobRow]) -> None:
     """
     if ledger.waited:
         end_waits(ledger, before)
+    # What is noted of a job that had ended before: that others wait for it.
+    noted = [j for j in ledger.changed_jobs if not j.complete]
     for j in ledger.changed_jobs:
         if ledger.counted and not j.complete:
             count_in_lane(ledger, j)
@@ -44,7 +46,7 @@ def write_jobs(ledger: Ledger, before: Iterable[JobRow]) -> None:
             ledger.pend.append(j)
         elif j.arrival and not pending:
             remove(ledger, j)
-    note_due(ledger)
+    note_due(ledger, noted)
     ledger.due |= dict.fromkeys(ledger.releasing, 0)
 
 

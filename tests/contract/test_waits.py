@@ -232,3 +232,17 @@ def test_jobs_that_many_wait_for_release_them_in_steps(cell: AnyCell, wait: bool
     assert ended["x"] == ("active" if wait is OK else "held")
     assert not cell.housekeep(3, "batch/0").more
     assert cell.counters()["version"] == version + 3, "nothing is left to release"
+
+
+def test_what_waits_for_a_job_that_ended_badly_is_stopped_though_a_task_leaves_meanwhile(
+    cell: AnyCell, member: Member
+) -> None:
+    """The process of an evicted task ends after another job has come; neither it nor a lost task is placed again."""
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2, 0, once=True),))], 0, "ada")
+    assert member.place("a", (0, 2)).accepted
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "0", "drain"), TaskEnd(0, 1, EndKind.LOST, "1")], 1, "e0")
+    assert submit(cell, "b", ("a", OK)) == "new"
+    assert states(cell) == {"a": "done", "b": "held"}
+    assert cell.end([TaskEnd(0, 1, EndKind.LEFT, "0")], 3, "e0") == [1]
+    cell.housekeep(4, "batch/0")
+    assert states(cell) == {"a": "done", "b": "stopped"}

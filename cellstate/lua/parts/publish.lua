@@ -156,7 +156,8 @@ local function write_jobs()
       unpend[#unpend + 1] = j
       if l then l[PENDING] = l[PENDING] - 1 end
     end
-    if j.lossy and (j.state <= HELD or j.state == DONE) then
+    -- What is noted of a job that had ended before: that others wait for it (links.lua).
+    if j.lossy and not j.was_complete and (j.state <= HELD or j.state == DONE) then
       local due = due_of(j)
       if due then
         chores[#chores + 1], chores[#chores + 2] = format('%d', due), j.id
