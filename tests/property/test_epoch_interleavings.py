@@ -58,7 +58,7 @@ class World:
         act()
 
     def submit(self) -> None:
-        name = f"{self.prefix}-{len(self.made)}"
+        name = f"{self.prefix}-{len(self.pool_of)}"
         self.pool_of[name] = self.rng.choice(NAMES)
         spec = {"pool": self.pool_of[name], "user": "ada"}
         self.cell.submit(
