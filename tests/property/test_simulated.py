@@ -217,7 +217,7 @@ class Simulated(RuleBasedStateMachine):
             machine = MachineSpec(f"m{index}", data.draw(sizes)[: len(self.port.dimensions)])
             self.both(lambda cell: cell.join("e0", [machine], at))
         elif what == "state" and self.port.ledger.M[index].state is not MachineState.GONE:
-            given = [each for each in MachineState if each is not MachineState.OFFLINE]
+            given = [each for each in MachineState if each not in (MachineState.OFFLINE, MachineState.UNFIT)]
             state = data.draw(st.sampled_from([MachineState.UP, *given]))
             self.both(lambda cell: cell.set_machine_state(index, state, at, "ada"))
         elif what == "limit":
