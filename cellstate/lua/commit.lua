@@ -223,7 +223,7 @@ local function validate(t, i)
   local j, m, numbers = t.job, M[ARGV[t.at + i]], t.numbers
   local group, count, seen = numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]
   local g = j and j.groups[group + 1]
-  if not g or j.state ~= ACTIVE or not m or m[STATE] == GONE then return 0, UNKNOWN end
+  if not g or count < 0 or j.state ~= ACTIVE or not m or m[STATE] == GONE then return 0, UNKNOWN end
   local takes = m[STATE] == UP and not (j.commands and m[EXECUTOR] % 2 == 1)  -- odd: it only simulates
   local fits = takes and room(m, g, count) or -1
   if fits < 0 then return 0, IS_DOWN end
@@ -242,8 +242,10 @@ local function validate(t, i)
   local rest = DUPLICATE
   if g[OPTIONAL] == COPIES then
     local apart = far.copies.apart(g, m, claimed, want)
-    if apart == 0 then return 0, FULL end
-    if apart < want then want, rest = apart, FULL end
+    if apart < want then
+      if apart == 0 then return 0, FULL end
+      want, rest = apart, FULL
+    end
   end
   local n, verdict = want, PLACED_OK
   if t.share then

@@ -197,7 +197,8 @@ def validate(ledger: Ledger, t: Validation, c: Claim) -> tuple[int, Verdict]:
     """
     j, m = t.job, ledger.M.get(c.machine)
     g = j.groups[c.group] if j and 0 <= c.group < len(j.groups) else None
-    if j is None or g is None or j.state is not JobState.ACTIVE or m is None or m.state is MachineState.GONE:
+    lives = j is not None and j.state is JobState.ACTIVE and m is not None and m.state is not MachineState.GONE
+    if j is None or g is None or m is None or c.count < 0 or not lives:
         return 0, Verdict.UNKNOWN
     takes = m.state is MachineState.UP and not (j.commands and simulates(m.executor))
     if not takes or ledger.over(m):

@@ -287,6 +287,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def change_machine(self, data: st.DataObject) -> None:
         what = data.draw(st.sampled_from(["join", "state", "capacity", "repair", "attributes"]))
         index, at, wanted = self.machine(data), self.tick(), self.scaled(data.draw(capacities))
+        if what in ("join", "attributes"):
+            self.books.at_most = 2  # with other attributes it may be in another tree, by a change of its own
         if what == "join":
             executor = data.draw(st.sampled_from(["e0", "e1"]))
             names = data.draw(st.lists(st.sampled_from(["m0", "m1", "m2", "m5"]), min_size=1, max_size=3))
