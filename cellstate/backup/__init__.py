@@ -4,8 +4,8 @@ The cell continues meanwhile. Its large hashes are read in chunks; records chang
 in an audit (`changed_records.lua`), and all small keys in the same transaction (semantics 18).
 
 Left out are data that only the server or a running process has: leases, wake tokens, the change list (followers of the
-cell read it completely), messages to executors (which receive the mark to read everything), last output of tasks, in which a backup keeps what
-agents measured of ended tasks.
+cell read it completely), messages to executors (which receive the mark to read everything), last output of tasks, but
+for what agents measured of ended ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
