@@ -22,3 +22,8 @@ class TaskLoss(NamedTuple):
     due_ms: int
     placement: int
     retried: Retried = Retried()
+
+    @property
+    def restarts(self) -> int:
+        """How often each of the tasks was placed again after a loss or a failure, or will be."""
+        return self.times + self.retried.failures

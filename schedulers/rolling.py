@@ -363,7 +363,10 @@ class Rollouts:
         seen = {number: group.total for number, group in enumerate(job.groups)}
         totals, takes = self._numbered(cell, job, totals)
         groups = [number for target in targets(job) if target.older for number in (target.group, *target.older)]
-        placed = {number: job.groups[number].placed for number in groups}
+        # A copy that continues as a task of the new version is not as old as that, and the counts of the tasks stay.
+        copies = [target.group + 1 for target in targets(job) if target.older]
+        compared = [*groups, *(number for number in copies if number < len(job.groups) and job.groups[number].copies)]
+        placed = {number: job.groups[number].placed for number in compared}
         wanted = {n: seen[n] for n in groups} | dict(totals)
         cell.resize(job.id, wanted, now_ms, self.by, job.modified, seen, placed, takes=takes)
 

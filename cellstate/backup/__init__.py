@@ -4,7 +4,8 @@ The cell continues meanwhile. Its large hashes are read in chunks; records chang
 in an audit (`changed_records.lua`), and all small keys in the same transaction (semantics 18).
 
 Left out are data that only the server or a running process has: leases, wake tokens, the change list (followers of the
-cell read it completely), messages to executors (which receive the mark to read everything), last output of tasks.
+cell read it completely), messages to executors (which receive the mark to read everything), last output of tasks, but
+for what agents measured of ended ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import redis
 
 from omega.cellstate import keys
+from omega.cellstate.consumption import STREAM
 from omega.cellstate.errors import StoreError
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis.calls import with_scripts
@@ -27,7 +29,9 @@ BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
 """Hashes of a record per machine or job: every change of one is named by a fact."""
 NAMES, RECENT, SHAPES, WAITERS = "names", "recent", "shapes", "waiters"
 """Rebuilt from machines and jobs."""
-LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "answer", "progress", "log", "settling",
+OUTPUT, OUTPUTS = "output", "outputs"
+"""Last output of tasks, of which only what agents measured is kept."""
+LEFT = ("lease", "wake", "asleep", "changes", "box", OUTPUT, OUTPUTS, "answer", "progress", "log", "settling",
         "unsettled", "confirmed", "aside", NAMES, RECENT, SHAPES, WAITERS, *BULK)  # a table # fmt: skip
 CHUNK = 1_000
 MOST_AT_ONCE = 20_000
@@ -127,6 +131,7 @@ class CellReader:
         settled = with_scripts(self.client, lambda: self._catch_up(backup, backup.version), needed)
         if not settled:
             return None
+        self._read_measured(backup)
         self._read_log(backup)
         return backup
 
@@ -137,6 +142,7 @@ class CellReader:
             with self.client.pipeline(transaction=False) as pipe:
                 self._ask(pipe, {name: kind})
                 backup.small |= _keys({name: kind}, pipe.execute())
+        self._read_measured(backup)
         self._read_log(backup)
         return backup if int(self.client.hget(self.prefix + "meta", "version")) == backup.version else None
 
@@ -208,6 +214,15 @@ class CellReader:
                     f"the key {key} is a {kind}, which is no part of a cell; another program created it, delete it"
                 )
             pipe.pttl(key)
+
+    def _read_measured(self, backup: Backup) -> None:
+        """Read what agents measured: no version of the cell has it, and it expires together."""
+        found = dict(self.client.hscan_iter(self.prefix + OUTPUT, match=f"* {STREAM}", count=CHUNK))
+        left = self.client.pttl(self.prefix + OUTPUT)
+        if found and left > 0:
+            pairs = [word for pair in found.items() for word in pair]
+            backup.small |= {OUTPUT: StoredKey("hash", pairs, left), OUTPUTS: StoredKey("list", list(found), left)}
+            self.told(len(found))
 
     def _read_log(self, backup: Backup) -> None:
         start = "-"

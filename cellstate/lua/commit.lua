@@ -375,7 +375,8 @@ do
       abort(t, changed)
       any = false
     end
-    local words = failed and announce_failure(t) or '+'
+    -- "+" stands for a transaction that placed something: claims of no tasks do not.
+    local words = failed and announce_failure(t) or (any or t.n == 0) and '+' or '0 0' .. string.rep(',0 0', t.n - 1)
     if any then
       meta.transactions = meta.transactions + 1
       if gained[#gained] == j then fact('again ' .. t.id) end  -- parts two transactions of a job, for the audit

@@ -6,7 +6,7 @@
 -- ARGV   dims tag at by job check step most stops spec | groups
 -- A group is "number total seen placed older again". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
--- any. older: groups whose tasks it takes over under their numbers, as 0,2, "-" for none: its new tasks are those that
+-- any; total "-": the group is compared alone. older: groups whose tasks it takes over under their numbers, as 0,2, "-" for none: its new tasks are those that
 -- these lose in the call, then `again`, ended tasks of theirs as ranges, and only then next ones. spec: what only schedulers and executors read, with the counts that an update aims at; empty: it stays. most: tasks of a gang without a minimum; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
 -- and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
@@ -26,13 +26,15 @@ if j.state > HELD then return { 'ended', write_job(j) } end
 
 local asked, takes, sum, differs, grows, changed = {}, {}, 0, false, false, false
 for i = fixed_args + 1, #ARGV do
-  local number, total, seen, placed, older, again = match(ARGV[i], '^(%d+) (%d+) (%S+) (%S+) (%S+) (%S+)$')
+  local number, total, seen, placed, older, again = match(ARGV[i], '^(%d+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   local g = j.groups[number + 1]
-  if not g or g[OPTIONAL] == COPIES then return { 'group', write_job(j) } end
-  asked[g] = tonumber(total)
-  if older ~= '-' then takes[g] = { older, again } end
-  differs = differs or asked[g] ~= g[TOTAL]
-  grows = grows or asked[g] > g[TOTAL]
+  if not g or total ~= '-' and g[OPTIONAL] == COPIES then return { 'group', write_job(j) } end
+  if total ~= '-' then
+    asked[g] = tonumber(total)
+    if older ~= '-' then takes[g] = { older, again } end
+    differs = differs or asked[g] ~= g[TOTAL]
+    grows = grows or asked[g] > g[TOTAL]
+  end
   changed = changed or (seen ~= '-' and tonumber(seen) ~= g[TOTAL]) or (placed ~= '-' and tonumber(placed) ~= g[PLACED])
 end
 local same = not differs

@@ -263,14 +263,15 @@ def resize_once(
 ) -> bool:
     """Make one call of the script; return whether another one is needed."""
     live(ledger, j.id)
-    if any(number >= len(j.groups) or j.groups[number].copies for number in totals):
+    compared = {**totals, **known.placed}
+    if any(n >= len(j.groups) or (n in totals and j.groups[n].copies) for n in compared):
         raise refused(ledger, j, "group")
     asked = {j.groups[number]: total for number, total in totals.items()}
     spec = j.spec if known.spec is None else as_stored(dict(known.spec))
     same = all(g.total == total for g, total in asked.items())
     if same and spec == j.spec:
         return False
-    groups = {number: j.groups[number] for number in totals}
+    groups = {number: j.groups[number] for number in compared}
     seen, placed = known.totals, known.placed
     if any(g.total != seen.get(i, g.total) or g.placed != placed.get(i, g.placed) for i, g in groups.items()):
         raise refused(ledger, j, "moved")

@@ -92,8 +92,8 @@ class ChangeTotals(Protocol):
 
         Programs pass `seen`, the totals by group that they decided on: Overtaken when one of them changed. The job's
         modify index, which marks changes by people, then stays. With `placed`, the placed tasks by group that they
-        decided on, it is Overtaken when these changed as well. `spec` replaces the job's in the same call. `takes`:
-        groups whose added tasks are not the next ones, see `TakeOver`.
+        decided on, it is Overtaken when these changed as well, also those of groups that are not in `totals`. `spec`
+        replaces the job's in the same call. `takes`: groups whose added tasks are not the next ones, see `TakeOver`.
         """
 
 

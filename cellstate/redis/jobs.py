@@ -110,9 +110,9 @@ class RedisJobs(RedisPages):
         more["spec"] = b"" if spec is None else records.pack(dict(spec))
         while True:
             groups = [
-                f"{number} {total} {(seen or {}).get(number, '-')} {(placed or {}).get(number, '-')} "
+                f"{number} {totals.get(number, '-')} {(seen or {}).get(number, '-')} {(placed or {}).get(number, '-')} "
                 f"{(takes or {}).get(number, NOTHING_TAKEN).text()}"
-                for number, total in totals.items()
+                for number in {**totals, **(placed or {})}
             ]
             job = self._alter("resize", job_id, at_ms, by, check, more, groups)
             if self.dry or all(job.groups[number].total == total for number, total in totals.items()):

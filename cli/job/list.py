@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from omega.many_cells.opened import OpenCells
 
 MOST_ROWS = 50
-SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
+SPARE = ("user", "kind", "prec", "stopped", "failed", "restarts", "placed")
 """Columns left out on a narrow terminal, in this order."""
 ORDER = ("cell", "id", "name", "user", "kind", ">prec", "state", "reason", "waits", "progress", ">tasks", ">placed",
-         ">finished", ">failed", ">stopped", ">age")  # a table # fmt: skip
+         ">finished", ">failed", ">stopped", ">restarts", ">age")  # a table # fmt: skip
 """Columns of several cells, which need not have the same."""
 
 HELP = (
@@ -131,7 +131,7 @@ def _rows(cell: "Queries", page: "JobPage", now_ms: int) -> list[dict[str, objec
     jobs = list_jobs(cell, page, now_ms)["jobs"]
     some = [name for name in ("finished", "failed", "stopped") if any(job["counts"][name] for job in jobs)]
     with_precedence, with_user = any(job["precedence"] for job in jobs), any(job["user"] for job in jobs)
-    delays = any(job["delay"] for job in jobs)
+    delays, again = any(job["delay"] for job in jobs), any(job["restarts"] for job in jobs)
     briefs = {job.id: brief for job in page.jobs if (brief := progress.brief(cell, job))}
     return [
         {
@@ -146,6 +146,7 @@ def _rows(cell: "Queries", page: "JobPage", now_ms: int) -> list[dict[str, objec
             **({"progress": briefs.get(job["id"], "")} if briefs else {}),
             ">tasks": job["counts"]["total"],
             **{f">{name}": job["counts"][name] for name in ("placed", *some)},
+            **({">restarts": job["restarts"]} if again else {}),
             ">age": units.age(job["age_seconds"]),
         }
         for job in jobs

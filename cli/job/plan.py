@@ -9,7 +9,7 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.any_cell import Several, check_policy, files_reader, policy_option
 from omega.cli.job.options import job_file, read_bytes, read_file
-from omega.cli.job.preview import FITS, LACKS, exit_code, show_update
+from omega.cli.job.preview import FITS, LACKS, MOST_ROWS, exit_code, show_update
 from omega.cli.job.run_options import run_options
 from omega.cli.job.script import plan_script, refuse_options
 from omega.client.dry_runs import planned_update
@@ -22,8 +22,6 @@ from omega.submission import check_pools, jobs_of, names_taken, prepared
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import StoredCell
-
-MOST_ROWS = 20
 
 
 @click.command()

@@ -1,5 +1,6 @@
 """Previews of changes of live jobs: ``omega job update --dry-run``, ``job resize --dry-run`` and ``job plan``."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import JobStore
 
+MOST_ROWS = 20
 FITS, LACKS = 0, 3
 """Exit codes, as those of ``omega job plan``."""
 
@@ -39,13 +41,13 @@ def preview_resize(cell: "JobStore", job: str, group: str | None, count: int, *,
         before = planned["before"]
         fewer = f"; {units.count(before - count, 'task')} would be removed, pending ones first" * (count < before)
         render.line(f"{planned['name']}: from {before:,} to {units.count(count, 'task')}{fewer}")
-        _show_plan(planned["plan"])
+        _show_plan(planned["plan"], "added")
         render.note("nothing was changed")
     return exit_code(planned)
 
 
 def exit_code(planned: Mapping[str, Any]) -> int:
-    """Return 3 when added tasks would be pending, as `omega job plan` does."""
+    """Return 3 when added or new tasks would be pending, as `omega job plan` does."""
     return LACKS if planned["plan"] and planned["plan"]["unplaced"] else FITS
 
 
@@ -62,7 +64,12 @@ def show_update(planned: Mapping[str, Any]) -> None:
         render.line(f"  {_group(each)}")
     for each in planned["changes"]:
         render.line(f"  {each['field']}: {_text(each['before'])} → {_text(each['after'])}")
-    _show_plan(planned["plan"])
+    replaced = planned["replaced_tasks"]
+    for each in replaced[:MOST_ROWS]:
+        render.line(f"  replaces {each['task_name']} on {each['machine']}")
+    if len(replaced) > MOST_ROWS:
+        render.note(f"… {units.count(len(replaced) - MOST_ROWS, 'more placement')} (--json)")
+    _show_plan(planned["plan"], "new" if planned["replaces"] else "added")
 
 
 def _group(change: Mapping[str, Any]) -> str:
@@ -78,7 +85,13 @@ def _text(value: object) -> str:
     return "–" if value is None else str(value)
 
 
-def _show_plan(plan: Mapping[str, Any] | None) -> None:
-    if plan and plan["placed"] + plan["unplaced"]:
-        lacks = f", {plan['unplaced']:,} would be pending: {plan['reason']}" if plan["unplaced"] else ""
-        render.line(f"  {units.count(plan['placed'], 'added task')} would be placed{lacks}")
+def _show_plan(plan: Mapping[str, Any], word: str) -> None:
+    if not plan or not plan["placed"] + plan["unplaced"]:
+        return
+    lacks = f", {plan['unplaced']:,} would be pending: {plan['reason']}" if plan["unplaced"] else ""
+    tasks = Counter[str]()
+    for each in plan["placements"]:
+        tasks[each["machine"]] += each["tasks"]
+    machines = units.listing([f"{count:,} on {machine}" for machine, count in tasks.items()])
+    where = f" ({machines})" if machines else ""
+    render.line(f"  {units.count(plan['placed'], f'{word} task')} would be placed{where}{lacks}")

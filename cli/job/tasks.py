@@ -22,7 +22,7 @@ from omega.queries.task_results import STATES, JobTasks, job_tasks
 @columns_option
 @click.pass_obj
 def command(app: App, job: str, state: str | None, limit: int, columns: Columns) -> None:
-    """List the tasks of JOB by index: state, exit status, machine, start, end, time. Equal neighbours share a row.
+    """List the tasks of JOB by index: state, exit status, machine, times, restarts. Equal neighbours share a row.
 
     The results are kept with the job, also after the log was trimmed.
     """
@@ -38,7 +38,7 @@ def command(app: App, job: str, state: str | None, limit: int, columns: Columns)
 
 def show(found: JobTasks, names: dict[int, str], limit: int, now_ms: int) -> None:
     """Print a table of at most `limit` rows."""
-    rows = []
+    rows, again = [], any(row.restarts for row in found.rows[:limit])
     for row in found.rows[:limit]:
         (start, end), elapsed = row.times, row.elapsed_ms(now_ms)
         rows.append(
@@ -50,6 +50,7 @@ def show(found: JobTasks, names: dict[int, str], limit: int, now_ms: int) -> Non
                 "started": "" if start is None else clock(start),
                 "ended": "" if end is None else clock(end),
                 ">elapsed": "" if elapsed is None else units.seconds(elapsed / 1000),
+                **({">restarts": row.restarts} if again else {}),
                 "reason": row.reason,
             }
         )

@@ -9,7 +9,7 @@ from omega.cellstate.model import Machine, MachineState
 from omega.cli.top.bars import bar, curve
 from omega.queries import units
 from omega.queries.event_text import clock
-from omega.queries.job_state import job_counts, state, waiting
+from omega.queries.job_state import job_counts, restarts, state, waiting
 from omega.queries.overview import (
     ListedJob,
     Overview,
@@ -76,6 +76,9 @@ def _jobs(overview: Overview) -> Pane:
         numbers = job_counts(each.job)
         return f"{numbers['placed']:,}/{numbers['total']:,}"
 
+    def again(each: ListedJob) -> str:
+        return f"{number:,}" if (number := restarts(each.job)) else ""
+
     def wants(each: ListedJob) -> str:
         needs = [units.amounts(overview.dimensions, group.need) for group in each.job.groups]
         return units.listing(list(dict.fromkeys(needs)), 1)
@@ -88,6 +91,7 @@ def _jobs(overview: Overview) -> Pane:
         TopColumn("state", lambda each: state(each.job), lambda each: state(each.job), weight=7),
         TopColumn("reason", lambda each: each.reason, lambda each: each.reason),
         TopColumn("placed", placed, lambda each: -waiting(each.job), right=True),
+        TopColumn("restarts", again, lambda each: -restarts(each.job), right=True, weight=6),
         TopColumn("each task", wants, weight=2, least=16),
         TopColumn("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
     )

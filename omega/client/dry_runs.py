@@ -11,7 +11,7 @@ from omega.queries.job_state import ended
 from omega.queries.jobs import job_to_change
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import JobSpec
+    from omega.cellstate.model import Job, JobSpec, Run
     from omega.cellstate.ports import JobStore
     from omega.client.connections import Connections
 
@@ -53,7 +53,7 @@ class DryRuns:
             return planned_resize(cell, job, group, count)
 
     def plan_update(self, job: JobLike) -> Document:
-        """Return the fields that an update by `job` would change, and how many tasks it would replace.
+        """Return the fields that an update by `job` would change, and which tasks it would replace by which.
 
         A service that ended would start again, as ``restarts``, with ``starts`` tasks.
         """
@@ -64,7 +64,7 @@ class DryRuns:
             return planned_update(cell, submission.prepared(cell, specs, None, fields)[0])
 
     def plan_revert(self, job: str, to: int | None = None) -> Document:
-        """Return the fields that `revert` would change, and how many tasks it would replace."""
+        """Return the fields that `revert` would change, and which tasks it would replace by which."""
         from omega.versions import find
 
         with self._connections.cell() as cell:
@@ -93,19 +93,20 @@ def _planned(cell: "JobStore", job: str, group: str | None, count: int | None) -
 
 
 def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
-    """Return the fields that an update changes, and the ``plan`` of the tasks that it adds: None if it replaces any.
+    """Return the fields that an update changes, the tasks that it replaces, and the ``plan`` of those that it adds.
 
-    Tasks are replaced a few at a time, as new ones prove themselves: that is not planned.
+    The new tasks are planned as if all replaced ones had ended. In fact they are replaced a few at a time, as new ones
+    prove themselves.
     """
-    from omega.queries.plans import plan_jobs, plan_more
+    from omega.queries.plans import plan_jobs, plan_more, plan_update
+    from omega.queries.task_names import TaskNames
     from omega.updating import job_update
     from omega.versions import UPDATING, Version, differences, number_of, present
 
     job = changes.to_update(cell, spec)
     restarts = ended(job)
     fields = dict(spec.spec)
-    replaced, of_groups = 0, list[Document]()
-    plan: Document | None = None
+    replaced, of_groups, runs = 0, list[Document](), list["Run"]()
     if restarts:
         plan = plan_jobs(cell, [replace(spec, id=submission.new_id())])[1]["jobs"][0]
     else:
@@ -113,7 +114,10 @@ def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
         wanted = job_update(job, spec, again=again)
         replaced, of_groups = wanted.replaced, [each.as_json() for each in wanted.changes]
         fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}
-        if not (wanted.replaced or wanted.groups):
+        if wanted.replaced or wanted.groups:
+            runs = _replaced(cell, job, {number for row in wanted.spec["targets"] for number in row[2]})
+            plan = plan_update(cell, job, wanted, runs)
+        else:
             numbers = [row[0] for row in wanted.spec["targets"]]
             more = {at: max(0, each.after - each.before) for at, each in zip(numbers, wanted.changes, strict=True)}
             plan = plan_more(cell, job, more)
@@ -122,4 +126,23 @@ def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
     changed = [each._asdict() for each in differences(present(job), after, cell.dimensions.names)]
     about = {"cell": cell.name, "id": job.id, "name": job.name, "modify_index": job.modified}
     about |= {"replaces": replaced, "restarts": restarts, "starts": spec.total if restarts else 0}
-    return about | {"changes": changed, "group_changes": of_groups, "plan": plan}
+    called, machines = TaskNames.of(job), sorted({run.machine for run in runs})
+    names = {index: name for index, (name, _) in zip(machines, cell.described(machines), strict=True)}
+    told = [
+        {"group": run.group, "tasks": run.tasks, **called.as_json(run.group, run.tasks), "machine": names[run.machine]}
+        for run in runs
+        if not job.groups[run.group].copies
+    ]
+    return about | {"changes": changed, "group_changes": of_groups, "replaced_tasks": told, "plan": plan}
+
+
+def _replaced(cell: "JobStore", job: "Job", groups: set[int]) -> "list[Run]":
+    """Return the runs of these groups of a job, and those of copies of their tasks."""
+    going = sorted({machine for group in job.groups for _, machine, leaving in group.runs if not leaving})
+    return [
+        run
+        for run in cell.runs(going)
+        if run.job == job.id
+        and not run.leaving
+        and (run.group in groups or (job.groups[run.group].copies and run.group - 1 in groups))
+    ]

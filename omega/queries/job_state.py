@@ -1,12 +1,14 @@
 """The state of a job in one word, and counts of its tasks: the words that scripts rely on."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from omega.cellstate import ranges
 from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.pages import Counts, JobHead, own_groups
+from omega.cellstate.task_losses import TaskLoss
 
 STATES: Mapping[str, str] = {
     "pending": "no task is placed",
@@ -90,6 +92,18 @@ def counts(groups: Sequence[GroupStatus | Counts]) -> dict[str, int]:
 def job_counts(job: Job) -> dict[str, int]:
     """Return the number of a job's own tasks by state, as every face shows them (docs/semantics.md, "Counts")."""
     return counts(own_groups(job))
+
+
+def own_losses(job: Job) -> Iterator[tuple[int, TaskLoss]]:
+    """Yield the losses of its own tasks by group; of a replaced version only while some of its tasks are left."""
+    for number, group in enumerate(job.groups):
+        if group.losses and not group.copies and (not group.replaced or group.unplaced or group.placed):
+            yield from ((number, loss) for loss in group.losses)
+
+
+def restarts(job: Job) -> int:
+    """Return how often its tasks were placed again after a loss or a failure (docs/semantics.md, "Counts")."""
+    return sum(ranges.count(loss.tasks) * loss.restarts for _, loss in own_losses(job))
 
 
 def waiting(job: Job) -> int:

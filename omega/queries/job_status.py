@@ -10,7 +10,7 @@ from omega.cellstate.consumption import Consumption, merged
 from omega.cellstate.model import JobState
 from omega.queries import mapreduce
 from omega.queries.job_history import JobLog, Past, job_log, past
-from omega.queries.job_state import counts, ended, generations, group_names, job_counts
+from omega.queries.job_state import counts, ended, generations, group_names, job_counts, own_losses
 from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from omega.queries.room import Room
@@ -219,12 +219,10 @@ def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     if not any(group.losses for group in job.groups):
         return []
     now, names, called = cell.store_ms(), group_names(job), TaskNames.of(job)
-    own = {target.group for target in targets(job)}
     alike: dict[tuple[int, int, int, int], str] = {}
-    for number, group in enumerate(job.groups):
-        for loss in group.losses if (number in own or going(group)) and not group.copies else ():
-            key = number, loss.times, loss.retried.failures, -(min(0, now - loss.due_ms) // 100 * 100)
-            alike[key] = ranges.add(alike.get(key, ranges.EMPTY), loss.tasks)
+    for number, loss in own_losses(job):
+        key = number, loss.times, loss.retried.failures, -(min(0, now - loss.due_ms) // 100 * 100)
+        alike[key] = ranges.add(alike.get(key, ranges.EMPTY), loss.tasks)
     return [
         {
             "group": number,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.errors import NotFound, Refused
 from omega.cellstate.pages import JobPage, Keep
 from omega.queries.delays import delay_json
-from omega.queries.job_state import STATES, head_state, job_counts, state
+from omega.queries.job_state import STATES, head_state, job_counts, restarts, state
 from omega.queries.wording import listing
 from omega.users import source_of
 
@@ -139,4 +139,5 @@ def job_json(job: "Job", room: "Room | None", now_ms: int) -> dict[str, Any]:
         "submitted_by": job.submitter or None,
         "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
         "counts": job_counts(job),
+        "restarts": restarts(job),
     }

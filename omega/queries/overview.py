@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.model import Job, Machine, MachineState
 from omega.cellstate.pools import PoolShare
 from omega.cellstate.resources import Dimensions
-from omega.queries.job_state import job_counts, state
+from omega.queries.job_state import job_counts, restarts, state
 from omega.queries.machines import state_word
 
 if TYPE_CHECKING:
@@ -162,4 +162,5 @@ def listed_json(each: ListedJob, now_ms: int) -> dict[str, Any]:
         "reason": str(each.reason) or None,
         "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
         "counts": job_counts(job),
+        "restarts": restarts(job),
     }

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from omega.cellstate import ranges
 from omega.queries.job_warnings import warnings
 from omega.queries.pool_shares import shares_with
 from omega.queries.shortfalls import MOST_MACHINES, Shortfall
@@ -12,13 +13,14 @@ from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import GroupStatus, Job, JobSpec
+    from omega.cellstate.model import GroupStatus, Job, JobSpec, Run
     from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
     from omega.cellstate.transaction import Claim
     from omega.schedulers.dry_run import Planned
     from omega.schedulers.scheduler import Scheduler
     from omega.schedulers.work import Work
+    from omega.updating import JobUpdate
 
 
 @dataclass
@@ -105,6 +107,13 @@ class PlannedJob:
         }
 
 
+class Without(NamedTuple):
+    """Runs of a job that others replace."""
+
+    job: "Job"
+    runs: "Sequence[Run]"
+
+
 class Planner:
     """Plans jobs in turn on one working copy."""
 
@@ -128,12 +137,23 @@ class Planner:
             return PlannedJob(spec, Planned(), "", unchanged=True)
         return self._plan(spec, as_work(spec, order), {})
 
-    def plan_more(self, spec: "JobSpec", work: "Work", waiting: "Mapping[int, int]") -> PlannedJob:
+    def plan_more(
+        self, spec: "JobSpec", work: "Work", waiting: "Mapping[int, int]", without: "Without | None" = None
+    ) -> PlannedJob:
         """Return the plan of the tasks of `spec`, which a stored job gets beside those that it has.
 
-        `work` has all its unplaced tasks; of these, `waiting` by group are placed first.
+        `work` has all its unplaced tasks; of these, `waiting` by group are placed first. It is made as if runs of the
+        job `without` had ended.
         """
-        work.places = dict(self.cell.tasks_by_machine(work.id))
+        places = Counter(self.cell.tasks_by_machine(work.id))
+        if without is not None:
+            for run in without.runs:
+                need, tasks = without.job.groups[run.group].need, ranges.count(run.tasks)
+                places[run.machine] -= tasks
+                self.limits.evict(without.job, need, tasks)
+                if self.snapshot.up[run.machine]:
+                    self.snapshot.take(run.machine, need, -tasks)
+        work.places = dict(+places)
         return self._plan(spec, work, waiting)
 
     def _plan(self, spec: "JobSpec", work: "Work", waiting: "Mapping[int, int]") -> PlannedJob:
@@ -229,15 +249,20 @@ def plan_jobs(
     return plans, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": warned}
 
 
-def plan_more(cell: "Queries", job: "Job", more: "Mapping[int, int] | None" = None) -> dict[str, Any]:
+def plan_more(
+    cell: "Queries", job: "Job", more: "Mapping[int, int] | None" = None, without: Without | None = None
+) -> dict[str, Any]:
     """Plan additional tasks of groups of a stored job, by group, as if they were asked for now.
 
     Unplaced tasks of a job that runs come first. None: the unplaced tasks of a held job, as if it were released now.
+    `without`: as if these runs of the job had ended; `job` is as it will be then.
     """
     from omega.cellstate.model import JobSpec, JobState, TaskGroup
+    from omega.schedulers.rolling import STARTED_WITH
     from omega.schedulers.work import Work
 
-    its = job.spec.get("groups") or [{}] * len(job.groups)
+    said = job.spec.get("groups") or [{}] * len(job.groups)
+    its = [{name: value for name, value in each.items() if name != STARTED_WITH} for each in said]
     added = {at: group.unplaced for at, group in enumerate(job.groups)} if more is None else more
     if not any(added.values()):
         return {}
@@ -256,14 +281,45 @@ def plan_more(cell: "Queries", job: "Job", more: "Mapping[int, int] | None" = No
         job.precedence, spec=job.spec,
     )  # fmt: skip
     waiting = {at: group.ready for at, group in enumerate(job.groups)} if runs else {}
-    plan = Planner(cell, scored=False).plan_more(spec, work, waiting).explain()
+    plan = Planner(cell, scored=False).plan_more(spec, work, waiting, without).explain()
     return plan.as_json()
+
+
+def plan_update(cell: "Queries", job: "Job", update: "JobUpdate", replaced: "Sequence[Run]") -> dict[str, Any]:
+    """Plan the new tasks of an update that replaces tasks, as if all those had ended.
+
+    The update replaces a few at a time, so the new tasks may come to other machines.
+    """
+    from omega.cellstate.model import GroupStatus
+    from omega.schedulers.rolling import counted, going, targets
+
+    fresh = [
+        GroupStatus(
+            need=group.need, duration_ms=group.duration_ms, total=0, unplaced=0, waiting=ranges.EMPTY,
+            copies=group.copies, budget=group.budget, once=group.once,
+        )
+        for group in update.groups
+    ]  # fmt: skip
+    aims = targets(after := replace(job, groups=[*job.groups, *fresh], spec=update.spec))
+    old = {number for target in aims for number in target.older}
+    more = {
+        target.group: max(
+            0,
+            target.count - target.finished - after.groups[target.group].total
+            - sum(counted(job, job.groups[number]) for number in target.older),
+        )
+        for target in aims
+    }  # fmt: skip
+    after.groups = [
+        replace(group, total=group.total - going(group), unplaced=0, placed=0, waiting=ranges.EMPTY, runs=(), losses=())
+        if number in old or (group.copies and number - 1 in old) else group
+        for number, group in enumerate(after.groups)
+    ]  # fmt: skip
+    return plan_more(cell, after, more, Without(job, replaced))
 
 
 def _enlarged(group: "GroupStatus", more: int, *, keep: bool) -> "GroupStatus":
     """Return a group with additional unplaced tasks, and with those that it has if they are to be kept."""
-    from omega.cellstate import ranges
-
     first = max(group.indices, group.total)
     new = ranges.spell([(first, first + more - 1)] if more else [])
     total, indices = group.total + more, first + more
@@ -276,8 +332,6 @@ def _enlarged(group: "GroupStatus", more: int, *, keep: bool) -> "GroupStatus":
 
 def _as_placed(work: "Work") -> "Job":
     """Return the record that the job would have after its dry run."""
-    from omega.cellstate import ranges
-
     groups = []
     for group, left in zip(work.job.groups, work.left, strict=True):
         placed = group.ready - left

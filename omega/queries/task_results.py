@@ -15,7 +15,7 @@ from omega.cellstate.digest.history import ENDS, WITH_REASON, History, job_of, r
 from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import JobResults, TaskResult, field_of
 from omega.queries.job_history import JobLog, job_log, unread_json, unread_versions
-from omega.queries.job_state import group_names
+from omega.queries.job_state import group_names, own_losses
 from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class TaskRow(NamedTuple):
     reason: str = ""
     machine: int | None = None
     times: tuple[int | None, int | None] = (None, None)
+    restarts: int = 0
 
     def elapsed_ms(self, now_ms: int) -> int | None:
         """Return how long their last attempt took, that of running and stopping ones until now; None without one."""
@@ -98,6 +99,7 @@ class JobTasks:
                 "started_ms": row.times[0],
                 "ended_ms": row.times[1],
                 "elapsed_ms": row.elapsed_ms(now_ms),
+                "restarts": row.restarts,
             }
             for row in self.rows[:limit]
         ]
@@ -116,7 +118,7 @@ def job_tasks(cell: "Queries", job: "Job", log: JobLog | None = None) -> JobTask
     hidden = ("unknown", "finished")  # a copy that finished is the task
     shown = [row for row in rows if row.state not in hidden or not job.groups[row.group].copies]
     shown = [row for row in shown if row.state != "unknown" or not _is_taken_over(job, row.group)]
-    return JobTasks(job, list(_with_stopping(shown, _leaving(cell, job))), unread)
+    return JobTasks(job, list(_with_restarts(_with_stopping(shown, _leaving(cell, job)), job)), unread)
 
 
 def _leaving(cell: "Queries", job: "Job") -> dict[tuple[int, int], str]:
@@ -133,14 +135,33 @@ def _leaving(cell: "Queries", job: "Job") -> dict[tuple[int, int], str]:
 def _with_stopping(rows: Sequence[TaskRow], leaving: Mapping[tuple[int, int], str]) -> Iterator[TaskRow]:
     for row in rows:
         going = leaving.get((row.group, -1 if row.machine is None else row.machine), ranges.EMPTY)
-        inside, rest = ranges.split(row.tasks, going) if row.state == "stopped" else (ranges.EMPTY, row.tasks)
-        parts = [(tasks, True) for tasks in _spans(inside)] + [(tasks, False) for tasks in _spans(rest)]
-        if inside == ranges.EMPTY:
-            yield row
-            continue
-        for tasks, stops in sorted(parts, key=lambda part: int(part[0].partition("-")[0])):
-            part = row._replace(tasks=tasks)
+        for part, stops in _parted(row, going if row.state == "stopped" else ranges.EMPTY):
             yield part._replace(state="stopping", times=(row.times[0], None)) if stops else part
+
+
+def _with_restarts(rows: Iterator[TaskRow], job: "Job") -> Iterator[TaskRow]:
+    """Yield the rows, divided by how often their tasks were placed again."""
+    alike: dict[tuple[int, int], str] = {}
+    for group, loss in own_losses(job):
+        key = group, loss.restarts
+        alike[key] = ranges.add(alike.get(key, ranges.EMPTY), loss.tasks)
+    for row in rows:
+        parts = [row]
+        for (group, restarts), tasks in alike.items():
+            if group == row.group:
+                parted = [_parted(part, tasks if not part.restarts else ranges.EMPTY) for part in parts]
+                parts = [part._replace(restarts=restarts) if its else part for each in parted for part, its in each]
+        yield from parts
+
+
+def _parted(row: TaskRow, tasks: str) -> list[tuple[TaskRow, bool]]:
+    """Return a row divided into tasks that follow one another, in order, and whether each is among `tasks`."""
+    inside, rest = ranges.split(row.tasks, tasks) if tasks != ranges.EMPTY else (ranges.EMPTY, row.tasks)
+    if inside == ranges.EMPTY:
+        return [(row, False)]
+    parts = [(each, True) for each in _spans(inside)] + [(each, False) for each in _spans(rest)]
+    parts.sort(key=lambda part: int(part[0].partition("-")[0]))
+    return [(row._replace(tasks=each), its) for each, its in parts]
 
 
 def _spans(tasks: str) -> list[str]:

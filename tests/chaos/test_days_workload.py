@@ -50,9 +50,8 @@ KINDS = (
     "hold", "release", "resize", "update", "updated", "machine", "join", "pool", "limit", "speculate", "awaited",
     "drop", "fail", "requeue",
 )  # fmt: skip
-NOW = frozenset({"store", "measured", "recent", "age_seconds", "losses", "delay_ms", "deadline_ms"})
-"""Fields that depend on the time of the question, the address of the store, and what agents measured: it is kept with
-the last output of tasks, which a backup leaves out."""
+NOW = frozenset({"store", "recent", "age_seconds", "losses", "delay_ms", "deadline_ms"})
+"""Fields that depend on the time of the question and the address of the store."""
 
 
 def job_file(rng: Random, number: int, folder: Path) -> list[dict[str, Any]]:

@@ -4,9 +4,10 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -15,6 +16,8 @@ from omega.cellstate.redis import RedisCell
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process import AgentLoop, WakeUp, wait_at_mailbox
+from omega.live.runners.runner import Runner
+from omega.schedulers.constraints.demands import runner_attribute
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 pytestmark = pytest.mark.server
@@ -22,12 +25,13 @@ LEASE_MS = 120_000
 
 
 @contextmanager
-def agent(cell: RedisCell, state: Path) -> Iterator[Agent]:
+def agent(cell: RedisCell, state: Path, runners: Mapping[str, Runner] = MappingProxyType({})) -> Iterator[Agent]:
     """An agent in a thread, which looks again and again instead of being woken."""
     own = RedisCell.connect(cell.url, cell.name)
     places = AgentPlaces(state, cell.name, "h1")
     places.make()
-    made, wake_up = Agent(own, MachineSpec("h1", (4_000, 4_096)), places, LEASE_MS), WakeUp()
+    machine = MachineSpec("h1", (4_000, 4_096), {runner_attribute(name): "1" for name in runners})
+    made, wake_up = Agent(own, machine, places, LEASE_MS, runners=runners), WakeUp()
     watch = AgentLoop(made, wake_up)
 
     def work() -> None:

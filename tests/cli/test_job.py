@@ -151,6 +151,7 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
         "after": [],
         "submitted_ms": 1000,
         "submitted_by": "ada",
+        "restarts": 0,
         "counts": NOTHING | {"total": 3, "pending": 3},
     }
     header, row = omega.text("job", "list").splitlines()
@@ -273,6 +274,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
             "stopped": 0,
             "lost": 0,
         },
+        "restarts": 0,
         "evicted_for": {},
         "evicted": {},
         "failures": {},

@@ -22,6 +22,7 @@ def test_a_plan_of_a_live_job_previews_its_update(omega: Omega, cell: RedisCell,
     assert told.replace("nothing was submitted", "nothing was changed") == omega.text(
         "job", "update", "--dry-run", str(file)
     )
+    assert "  3 new tasks would be placed (3 on m0)" in told
     (planned,) = omega.json("job", "plan", str(file))["updates"]
     assert (planned["replaces"], planned["group_changes"][0]["after"]) == (2, 3)
     assert planned == omega.json("job", "update", "--dry-run", str(file))

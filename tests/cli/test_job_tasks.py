@@ -70,6 +70,18 @@ def test_tasks_are_listed_by_index_before_and_after_the_digest(omega: Omega, cel
     assert omega.json("job", "status", "crawl")["history"]["complete"]
 
 
+def test_lists_show_how_often_tasks_were_placed_again(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    """Two of three tasks are lost: their row has the number of each, the list of jobs the sum."""
+    (run,) = cell.runs([1])
+    cell.end([TaskEnd(1, run.placement, EndKind.LOST, "4-5")], LATER + 10_000, "here")
+    rows = omega.json("job", "tasks", "crawl")["tasks"]
+    assert [(row["tasks"], row["restarts"]) for row in rows if row["restarts"]] == [("4-5", 1)]
+    assert omega.text("job", "tasks", "crawl").splitlines()[0].split()[-2:] == ["restarts", "reason"]
+    assert omega.json("job", "list")["jobs"][0]["restarts"] == 2
+    heading, line = omega.text("job", "list").splitlines()
+    assert dict(zip(heading.split()[::-1], line.split()[::-1], strict=False))["restarts"] == "2"
+
+
 def test_the_time_of_a_task_that_runs_is_until_now() -> None:
     assert [TaskRow(0, "0", "running", times=(5, end)).elapsed_ms(9) for end in (None, 8)] == [4, 3]
     assert TaskRow(0, "0", "pending").elapsed_ms(9) is None

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from omega.cellstate.override import override
 from omega.cellstate.redis import RedisCell
 from omega.live.agent.task_start import MARK
+from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
 from omega.updating import GROUP_FIELDS, JOB_FIELDS, Effect
 from omega.versions import differences, earlier, present
 from tests.cli.conftest import Omega, eventually, scheduler
@@ -16,8 +18,25 @@ from tests.cli.test_agent import agent
 from tests.cli.test_job_update import looked_after
 
 pytestmark = pytest.mark.server
-UNSEEN = {"runner", "image"}
-"""Fields that need a runner on the machine; tests/integration/test_runners.py has those."""
+
+
+class Marked(Runner):
+    """A runner that leaves in the environment of a process who started it, and of which image."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @override
+    def available(self) -> str:
+        return "1"
+
+    @override
+    def start(self, task: RunnerTask) -> RunnerCommand:
+        marks = {"RUN_BY": self.name, "IMAGE": task.image}
+        return RunnerCommand(task.command, environment={**task.inherited, **task.environment, **marks})
+
+
+RUNNERS = {name: Marked(name) for name in ("first", "second")}
 
 
 def process(pid: int, name: str) -> bytes:
@@ -71,6 +90,8 @@ def cases(to: Path) -> dict[str, Case]:
             ["sh", "-c", script.format(to, 1001)], ["sh", "-c", script.format(to, 1002)],
             lambda pid: process(pid, "cmdline").split(b"\0")[1], (b"1001", b"1002"),
         ),
+        "tasks.runner": Case("first", "second", lambda pid: variables(pid)["RUN_BY"], ("first", "second")),
+        "tasks.image": Case("one:1", "two:2", lambda pid: variables(pid)["IMAGE"], ("one:1", "two:2")),
         "tasks.duration": Case("1h", "2h"),
         "tasks.constraints": Case(None, [{"prefer": "has ssd", "weight": 30}]),
         "tasks.spread": Case(None, [{"domain": "machine", "most": 4}]),
@@ -98,7 +119,7 @@ def cases(to: Path) -> dict[str, Case]:
 
 def effects() -> dict[str, Effect]:
     """Return the effect of each field that an update may change."""
-    every = dict(JOB_FIELDS) | {f"tasks.{name}": effect for name, effect in GROUP_FIELDS.items() if name not in UNSEEN}
+    every = dict(JOB_FIELDS) | {f"tasks.{name}": effect for name, effect in GROUP_FIELDS.items()}
     return {name: effect for name, effect in every.items() if effect in (Effect.REPLACES, Effect.IN_PLACE)}
 
 
@@ -114,6 +135,8 @@ def document(to: Path, field: str, value: Any) -> str:
     }  # fmt: skip
     job: dict[str, Any] = {"name": named(field), "kind": "service", "directory": str(to)}
     job["update"] = {"health": {"healthy_after": "0s"}}
+    if field == "tasks.image":
+        task["runner"] = "first"
     if field == "speculation":  # a service has no copies
         task["repeatable"] = True
         job = {"name": job["name"], "directory": job["directory"]}
@@ -127,7 +150,7 @@ def document(to: Path, field: str, value: Any) -> str:
 @pytest.fixture
 def at_home(cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
-    with scheduler(cell, "service/0"), scheduler(cell, "batch/0"), agent(cell, tmp_path / "state"):
+    with scheduler(cell, "service/0"), scheduler(cell, "batch/0"), agent(cell, tmp_path / "state", RUNNERS):
         eventually(lambda: cell.machine_index("h1") is not None)
         with looked_after(cell), looked_after(cell, "batch"):
             yield

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from omega.cellstate import ranges
 from omega.cellstate.model import Limits
 from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
@@ -86,7 +87,8 @@ def test_an_update_that_adds_tasks_is_planned_below_limits(
     assert (plan["tasks"], plan["placed"], plan["unplaced"], plan["reason"]) == (5, 2, 3, "LIMIT")
     assert client.plan_update(JobFile("web.yaml", WEB))["plan"] == {}
     replacing = client.plan_update(JobFile("web.yaml", WEB.replace("'60'", "'90'")))
-    assert (replacing["replaces"], replacing["plan"]) == (2, None)
+    plan = replacing["plan"]
+    assert (replacing["replaces"], plan["placed"], plan["unplaced"]) == (2, 2, 0), "in the room that they leave"
     client.update(larger)
     Rollouts("service", "service/0").step(cell, "1" * 256, 1)  # housekeeping, which these schedulers have none of
     eventually(lambda: client.status("web")["counts"]["placed"] == 4)
@@ -94,6 +96,30 @@ def test_an_update_that_adds_tasks_is_planned_below_limits(
     eventually(lambda: client.status("web")["state"] == "stopped")
     planned = client.plan_update(larger)
     assert (planned["restarts"], planned["plan"]["placed"], planned["plan"]["reason"]) == (True, 4, "LIMIT")
+
+
+def test_the_plan_of_an_update_says_what_replaces_what(
+    client: Client, cell: RedisCell, at_work: Callable[..., None]
+) -> None:
+    """Two tasks fill a machine: the new ones get their room; larger ones do not fit, and the plan says why."""
+    at_work(machines=1, members=["service/0"])
+    need = cell.machines()[0].capacity[0] // 2_000
+    text = WEB.replace("cpu: 1", f"cpu: {need}")
+    client.submit(JobFile("web.yaml", text))
+    eventually(lambda: client.status("web")["counts"]["placed"] == 2)
+    planned = client.plan_update(JobFile("web.yaml", text.replace("'60'", "'90'")))
+    told = [(each["machine"], each["tasks"]) for each in planned["replaced_tasks"]]
+    assert sum(ranges.count(tasks) for _, tasks in told) == 2
+    assert {machine for machine, _ in told} == {"m0"}
+    plan = planned["plan"]
+    assert (plan["placed"], plan["unplaced"], {each["machine"] for each in plan["placements"]}) == (2, 0, {"m0"})
+    more = client.plan_update(JobFile("web.yaml", text.replace("'60'", "'90'").replace("count: 2", "count: 3")))["plan"]
+    assert (more["placed"], more["unplaced"], more["reason"]) == (2, 1, "RESOURCES")
+    assert client.status("web")["version"] == 1, "nothing was changed"
+    client.update(JobFile("web.yaml", text.replace("'60'", "'90'")))
+    again = client.plan_revert("web")
+    assert (again["replaces"], again["plan"]["placed"]) == (2, 2), "two versions are there"
+    assert client.plan_resize("web", 3)["plan"]["placed"] == 0
 
 
 def test_of_a_task_that_is_too_large_the_size_that_fits_is_named(client: Client, cell: RedisCell) -> None:

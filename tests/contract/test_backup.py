@@ -11,6 +11,7 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.backup import Backup, file as backup_file, read_backup
 from omega.cellstate.backup.restore import AHEAD, restore
+from omega.cellstate.consumption import STREAM, Consumption, merged
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell, cells
@@ -81,6 +82,23 @@ def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
     assert {name: after[counters][name] - before[counters][name] for name in moved} == moved
     assert verify(copy).ok
     assert copy.name in cells(stand.cell.client)
+
+
+def test_what_agents_measured_is_restored_and_expires_as_before(stand: RedisStand, again: Again) -> None:
+    """The output itself is not: its agent has it."""
+    cell = stand.cell
+    used = {("a", 0, machine, STREAM): Consumption(tasks=2, cpu_ms=machine).pack() for machine in range(3)}
+    cell.keep_tails(used | {("a", 0, 1, "stdout"): b"words"})
+    copy = again(read_backup(cell, 1))
+    assert merged(copy.measured("a")) == merged(cell.measured("a")) == Consumption(tasks=6, cpu_ms=3)
+    assert (cell.tail("a", 0, 1, "stdout"), copy.tail("a", 0, 1, "stdout")) == (b"words", None)
+    assert isinstance(cell, RedisCell)
+    before, after = (each.client.pttl(f"{each._prefix}output") for each in (cell, copy))
+    assert 0 < after <= before + 60_000
+    assert verify(copy).ok
+    copy.keep_tails({("a", 0, 7, STREAM): b"1 1 1 1"})
+    assert merged(copy.measured("a")).tasks == 7
+    assert verify(copy).ok
 
 
 def test_a_queue_that_is_emptied_between_listing_and_reading_is_left_out(

@@ -4,7 +4,7 @@ import pytest
 
 from omega.cellstate.audit import verify
 from omega.cellstate.digest.step import digest
-from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
 from omega.cellstate.pages import own_groups
@@ -443,3 +443,18 @@ def test_the_audit_finds_a_copy_without_its_original(copied: MemoryCell) -> None
         "has a copy of task 1 of placement 2 on machine 2, which does not run it",
         "has the copy of task 1 on machine 2, as its original",
     ]
+
+
+def test_a_step_that_was_decided_before_a_copy_continued_as_its_task_is_overtaken(copied: AnyCell) -> None:
+    """The counts of the tasks are as before, and the task is another placement, which may not have proved itself."""
+    assert end(copied, (*ORIGINAL, LOST)) == [1]
+    assert counts(copied)[0] == (2, 0, 2, 0, 0, 0)
+    with pytest.raises(Overtaken):
+        copied.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 1})
+    assert counts(copied)[0][0] == 2
+    with pytest.raises(Refused):
+        copied.resize("a", {1: 3}, 3, "batch/0", None, {0: 2}, {0: 2})
+    copied.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 0})
+    copied.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 5})  # the same once more changes nothing
+    assert [total for total, *_ in counts(copied)] == [3, 0]
+    sound(copied)

@@ -8,7 +8,7 @@ from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, JobState, MachineSpec, MachineState
 from omega.cellstate.redis.job_records import decode
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import Mode, Verdict
+from omega.cellstate.transaction import Claim, Mode, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job, requeue_lost
 
 
@@ -328,3 +328,11 @@ def test_an_acknowledgement_that_names_another_job_has_no_effect_in_the_same_cal
     assert cell.end([evicted, left], 1, "e0") == [1, 0]
     assert [(run.placement, run.leaving) for run in cell.runs([0])] == [(placed, True)]
     assert cell.end([left._replace(job="a")], 1, "e0") == [1]
+
+
+def test_claims_of_no_tasks_are_no_transaction_that_placed_some(cell: AnyCell, member: Member) -> None:
+    """The audit counted the answer to them among those: "has another number of transactions … by the log 0"."""
+    cell.submit([job("a", count=2)], 0, "ada")
+    outcomes = member.transact(Transaction("a", (Claim(0, 0, 0), Claim(1, 0, 0))), Transaction("a", (Claim(0, 0, 1),)))
+    assert [each.claims for each in outcomes] == [((0, Verdict.PLACED),) * 2, ((1, Verdict.PLACED),)]
+    assert verify(cell).ok

@@ -55,7 +55,7 @@ class Deployment:
             ours = facts["image"].startswith("omega:")
             words = facts.get("entrypoint", entrypoint() if ours else []) + facts.get("command", [])
             given = {name: self.here(value, service) for name, value in facts.get("environment", {}).items()}
-            self._start(service, [self.here(word, service) for word in words], given)
+            self.start_process(service, [self.here(word, service) for word in words], given)
 
     def start_unit(self, unit: str, name: str = "") -> str:
         """Start the program of a systemd unit, as it would be on this computer; return the name of its process.
@@ -75,18 +75,21 @@ class Deployment:
         if "--run-as" in words:
             at = words.index("--run-as")
             words = words[:at] + words[at + 2 :] + ["--name", "by-unit", "--attribute", "of=systemd"]
-        self._start(
+        self.start_process(
             called,
             [_replaced(word, places) for word in words],
             {key: _replaced(value, places) for key, value in environment(path, name).items()},
         )
         return called
 
-    def _start(self, name: str, words: list[str], given: dict[str, str]) -> None:
+    def start_process(
+        self, name: str, words: list[str], given: dict[str, str], cwd: Path | None = None, umask: int = -1
+    ) -> None:
+        """Start a program under a name, by default in the folder of the deployment; umask -1: that of this process."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(self.folder) | given,
-                cwd=self.folder, preexec_fn=end_with_parent,  # noqa: PLW1509 - no thread holds a lock that it takes
+                cwd=cwd or self.folder, umask=umask, preexec_fn=end_with_parent,  # noqa: PLW1509 - no thread holds a lock that it takes
             )  # fmt: skip
 
     def printed(self, service: str) -> str:

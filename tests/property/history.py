@@ -5,8 +5,11 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
+from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
-from omega.cellstate.replies import CommitRequest
+from omega.cellstate.override import override
+from omega.cellstate.pools import ROOT, Pool, Pools, PoolTree
+from omega.cellstate.replies import Budget, CommitRequest, Original
 from omega.cellstate.resources import Resources
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
@@ -27,6 +30,8 @@ CALLS: tuple[tuple[str, int], ...] = (
 class History:
     """Calls drawn from a seeded generator, made on every cell at once."""
 
+    calls = CALLS
+
     def __init__(self, worlds: Worlds, rng: Random) -> None:
         self.worlds, self.twin, self.rng = worlds, worlds.twin, rng
         self.jobs = self.number = 0
@@ -40,7 +45,7 @@ class History:
 
     def run(self, calls: int) -> None:
         """Make so many calls; compare all records every 25th."""
-        words, weights = [word for word, _ in CALLS], [weight for _, weight in CALLS]
+        words, weights = [word for word, _ in self.calls], [weight for _, weight in self.calls]
         for call, word in enumerate(self.rng.choices(words, weights, k=calls), 1):
             getattr(self, word)()
             if call % 25 == 0:
@@ -335,3 +340,85 @@ class History:
             )
 
         self.do(operation)
+
+
+class CopiedHistory(History):
+    """Jobs with copies of their tasks beside gangs with minimums, in pools that change, with losses and health."""
+
+    calls = (
+        ("submit", 10), ("place", 14), ("copy", 30), ("end", 10), ("leave", 8), ("lose", 5), ("tear", 3), ("tend", 6),
+        ("hold", 4), ("resize", 3), ("update", 2), ("stop", 2), ("machine", 3), ("pools", 14), ("health", 6),
+    )  # fmt: skip
+    copied = changed = 0
+    """Copies that were placed, and changes of pools while some were."""
+
+    @override
+    def size(self) -> Resources:
+        return (60, 60, 60, 60)[: self.resources]
+
+    @override
+    def submit(self) -> None:
+        """A job with copies, or any job."""
+        if self.rng.random() < 0.3:
+            super().submit()
+            return
+        self.jobs += 1
+        name, need, at = f"j{self.jobs}", self.amounts(NEEDS[:4]), self.tick()
+        groups = TaskGroup(need, self.rng.randint(1, 6), 5), TaskGroup(need, 0, 5, copies=True)
+        extra = {"user": self.rng.choice(["u1", "u2"]), "pool": self.rng.choice(["", "p", "q"])}
+        job = JobSpec(name, name, "batch", groups, self.rng.randint(0, 3), spec=extra)
+        self.do(lambda world: world.cell.submit([job], at, "ada"))
+
+    def copy(self) -> None:
+        """Copies of running tasks are requested and placed, mostly on another machine."""
+        rng = self.rng
+        with_copies = [job.id for job in self.twin.ledger.J.values() if any(group.copies for group in job.groups)]
+        runs = [run for run in self.runs(leaving=False) if run.job in with_copies and run.group == 0]
+        if not runs:
+            self.place(with_copies[-1:])
+            return
+        run = rng.choice(runs)
+        originals = [Original(run.machine, run.placement, task) for task in ranges.indices(run.tasks)[:3]]
+        at, budget = self.tick(), Budget(rng.randint(1, 6), 20)
+        self.do(lambda world: world.cell.speculate(run.job, originals, budget, at, "batch/0"))
+        job = self.twin.job(run.job)
+        waiting = job.groups[1].unplaced if job else 0
+        if waiting:
+            others = [m.index for m in self.twin.ledger.M.values() if m.index != run.machine]
+            machine = rng.choice(others) if others and self.often() else run.machine
+            self.number += 1
+            transaction = Transaction(run.job, (Claim(machine, 1, waiting),))
+            self.last = self.number, [transaction], self.tick()
+            self.commit()
+        self.copied += self.placed_copies()
+
+    def placed_copies(self) -> int:
+        return sum(group.placed for job in self.twin.ledger.J.values() for group in job.groups if group.copies)
+
+    def pools(self) -> None:
+        """Pools get limits, weights, users, a parent or a second tree, also while copies run in them."""
+        rng, known = self.rng, self.twin.pools()
+        second = rng.choice([(), (PoolTree("racks", "has rack"),)])
+        made = []
+        for name in ("top", "p", "q"):
+            bound = {what: rng.randint(1, 14) for what in ("tasks", "cpu", "jobs") if rng.random() < 0.5}
+            parent = rng.choice([ROOT, "top"]) if name != "top" else ROOT
+            tree = "racks" if second and parent == ROOT and rng.random() < 0.2 else ""
+            weight, users = rng.choice([1.0, 2.0]), rng.choice([(), ("u1",)]) if name == "p" else ()
+            made.append(Pool(name, parent, limits=bound, users=users, tree=tree, weight=weight))
+        pools = Pools(tuple(made), (PoolTree(), *second))
+        check, at = known.version, self.tick()
+        answer, _ = self.do(lambda world: world.cell.set_pools(pools, check, at, "ada"))
+        self.changed += answer == "ok" and self.placed_copies() > 0
+        self.do(lambda world: world.cell.pool_use())
+
+    def health(self) -> None:
+        """An agent reports the tasks of a job on its machine."""
+        runs = self.runs(leaving=False)
+        if runs:
+            run, states = self.rng.choice(runs), list(HealthState)
+            tasks = [HealthOf(run.placement, task, self.rng.choice(states)) for task in ranges.indices(run.tasks)]
+            down, at = self.rng.randint(0, 2), self.tick()
+            said = HealthReport(job=run.job, machine=run.machine, tasks=tasks, max_down=down, span_ms=5)
+            self.do(lambda world: world.cell.report_health(said, at))
+            self.do(lambda world: sorted(world.cell.ready(run.job)))

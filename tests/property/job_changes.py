@@ -51,7 +51,10 @@ class JobChanges(RuleBasedStateMachine):
         if what == "resize":
             totals = data.draw(st.dictionaries(st.sampled_from([0, 0, 0, 1, 2]), st.integers(0, 7), min_size=1))
             seen = data.draw(st.sampled_from([None, None, {}, totals, self.totals(job_id)]), "totals seen")
-            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check, seen))
+            groups = self.twin.ledger.J[job_id].groups if job_id in self.twin.ledger.J else []
+            numbers = data.draw(st.sampled_from([None, None, [g.number for g in groups], [0, 1]]), "groups compared")
+            placed = None if numbers is None else {n: groups[n].placed if n < len(groups) else 0 for n in numbers}
+            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check, seen, placed))
         elif what == "update":
             self.update(data, job_id, at, check)
         elif data.draw(st.integers(0, 3), "attempt at 3") == 3:

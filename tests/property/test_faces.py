@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from omega.cellstate import ranges
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
@@ -27,6 +28,7 @@ from omega.queries.mirror import CellMirror, JobFilter
 from omega.queries.mirror.overviews import Overviews
 from omega.queries.overview import listed_json
 from omega.queries.room import Room
+from omega.queries.task_results import job_tasks
 from omega.schedulers.rolling import Target, resized, targets
 
 MANY = Budget(10, 10)
@@ -110,8 +112,8 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def compare(cell: MemoryCell, now: int) -> None:
-    """Compare all that shows a job's state, reason and number of tasks."""
+def compare(cell: MemoryCell, now: int) -> int:
+    """Compare all that shows a job's state, reason, number of tasks and restarts; return the restarts."""
     room, mirror = Room(cell), CellMirror(cell, "store")
     mirror.read(now)
     page = cell.job_page()
@@ -119,7 +121,7 @@ def compare(cell: MemoryCell, now: int) -> None:
     texts = {str(row["id"]): row for row in _rows(cell, page, now)}
     overview = Overviews(cell, mirror.held, "store").make(now)
     pane = panes(overview)[0]
-    placed = next(column for column in pane.columns if column.title == "placed")
+    placed, again = (next(each for each in pane.columns if each.title == title) for title in ("placed", "restarts"))
     on_top = {each.job.id: each for each in overview.shown_jobs}
     for job in cell.jobs():
         said = job_json(job, room, now)
@@ -136,11 +138,20 @@ def compare(cell: MemoryCell, now: int) -> None:
         assert summary["starting"] >= 0
         assert summary["running"] + summary["starting"] == numbers["placed"]
         assert summary["pending"] == numbers["pending"]
+        tasks = job_tasks(cell, job).document(cell, None, now)["tasks"]
+        assert said["restarts"] == sum(row["restarts"] * ranges.count(row["tasks"]) for row in tasks), job
+        assert said["restarts"] == int(str(text.get(">restarts", 0)))
+        losses = plain(status.as_json(now)["losses"])
+        assert said["restarts"] == sum(
+            (each["lost"] + each["failures"]) * ranges.count(each["tasks"]) for each in losses
+        )
         if job.pending and state == "pending":
             head = Explained.of(cell, job).head
             assert (head["unplaced"], head["total"]) == (numbers["pending"], numbers["total"])
         if each := on_top.get(job.id):
             assert listed_json(each, now)["counts"] == numbers
+            assert (again.show(each) or "0") == f"{said['restarts']:,}"
+            assert listed_json(each, now)["restarts"] == said["restarts"]
             assert placed.show(each) == f"{numbers['placed']:,}/{numbers['total']:,}"
     for word in STATES:
         found = {job.id for job in cell.job_page(None, None, keep(None, word)).jobs}
@@ -153,17 +164,20 @@ def compare(cell: MemoryCell, now: int) -> None:
     sums = mirror.cell_status()["tasks"]
     for name in ("total", "pending", "placed", "finished", "failed", "stopped"):
         assert sums[name] == sum(row["counts"][name] for row in http.values()), name
+    return sum(row["restarts"] for row in http.values())
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_all_faces_show_the_same_numbers(seed: int) -> None:
     life = Life(f"{seed}/faces")
     life.submit()
+    restarts = 0
     for _ in range(12):
         for _ in range(8):
             life.step()
-        compare(life.cell, life.now)
+        restarts += compare(life.cell, life.now)
     assert life.copies
+    assert restarts
 
 
 @pytest.mark.chaos

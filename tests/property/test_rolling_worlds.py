@@ -255,9 +255,7 @@ class Racing(MemoryCell):
         if seen is None:
             return super().resize(job_id, totals, at_ms, by, check, spec=spec, takes=takes)
         if world.rng.random() < 0.3:
-            # The store compares counts: it does not see a copy that continues as the task of one that has just failed.
-            copies = any(group.copies and group.placed for group in world.job.groups)
-            world.rng.choice((world.place if copies else world.end_one, lambda: world.place(0.3)))()
+            world.rng.choice((world.end_one, lambda: world.place(0.3)))()
         before, floor = world.serving(), world.count - world.max_down
         try:
             return super().resize(job_id, totals, at_ms, by, check, seen, placed, takes=takes)
