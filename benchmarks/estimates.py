@@ -146,6 +146,13 @@ def heat_map(s: Any, work: float, _: float) -> float:
     return float((30 + sum(s.machines) / 600 + len(s.machines) * s.times * 10) * work)
 
 
+def what_if(s: Any, work: float, _: float) -> float:
+    """Each run of the cells of the chosen pairs, and its processes; not calibrated."""
+    pairs = len(s.pairs) or 10
+    runs = pairs * (s.part != "live") + 2 * pairs * s.times * (s.part != "answers")
+    return float(runs * (s.seconds + 3 * work))
+
+
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
     return sum(BY_MODULE[module](settings, work, busy) for _, module, settings in s.parts())
@@ -171,6 +178,7 @@ BY_MODULE: dict[str, Estimate] = {
     "web_pages": web_pages,
     "web_submissions": web_submissions,
     "heat_map": heat_map,
+    "what_if": what_if,
     "everything": everything,
 }
 

@@ -58,6 +58,7 @@ _ABOUT = {
     "NOPERM": (Forbidden, "does not permit this to the user in the URL; ask for the missing permission"),
     "WRONGTYPE": (Unreadable, "has a record of a wrong type; see omega cell verify"),
     "HELLO": (Unsuitable, "is too old; use Redis 6.2 or newer, or Valkey"),
+    "LARGE": (StoreError, "does not take so much in one call; send it in parts"),
     "NOCELL": (CellGone, "has no such cell now: it was deleted, or is being restored; see omega cell list"),
     "SCHEMA": (CellGone, "now has the cell in the form of another version of Omega; restart with that version"),
     "DATABASE": (Unsuitable, "has no database of this number; a Cluster has database 0 only"),
@@ -77,7 +78,7 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
 )
 # Redis 6.2 wraps an error inside a script: "Error running script (…): … -OOM command not allowed …".
 _WORD = re.compile(
-    r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM|NOCELL|SCHEMA|WRONGTYPE)\b"
+    r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM|LARGE|NOCELL|SCHEMA|WRONGTYPE)\b"
 )
 _PIPELINE = " of pipeline caused error: "
 

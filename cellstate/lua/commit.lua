@@ -47,10 +47,12 @@ do
 
   -- What a claim is stands in one list of numbers, three a claim after mode and detection, and its machine in ARGV:
   -- thousands of tables, or patterns, cost more than validation. at: where its first machine is.
+--@const MOST_NUMBERS 120016, MOST_VICTIMS 1048576
   function read_transactions(from)
     local list, machines, ids, evicting, all = {}, {}, {}, {}, 0
     local i = from
     while ARGV[i] do
+      if #ARGV[i + 1] > MOST_NUMBERS or #ARGV[i + 2] > MOST_VICTIMS then return end
       local numbers, victims = unpack_list(ARGV[i + 1]), ARGV[i + 2]
       local n, evict, share = (#ARGV[i + 1] / 8 - 2) / 3, false, false
       if victims ~= '' then
@@ -387,6 +389,7 @@ do
 end
 
 local transactions, machines, ids, evicting = read_transactions(fixed_args + 1)
+if not transactions then return redis.error_reply('LARGE transaction') end
 load(transactions, machines, ids, evicting)
 local lack, answers = lacking(), {}
 if lack then return lack end

@@ -19,6 +19,7 @@ local i, ids, records, listed = fixed_args + 1, {}, {}, {}
 for _ = 1, tonumber(count) do
   local id, changed = ARGV[i], {}
   local last = i + 3 + 2 * ARGV[i + 3]
+  if not (last >= i + 3 and last <= #ARGV) then return redis.error_reply('ERR a job has other records than it names') end
   for k = i + 4, last do changed[#changed + 1] = ARGV[k] end
   ids[#ids + 1], records[id] = id, { ARGV[i + 1], ARGV[i + 2], changed }
   i = last + 1

@@ -25,12 +25,14 @@ do
   local i = fixed_args + 1
   while ARGV[i] do
     local how, tasks, job, time, reason = match(ARGV[i], '^(%S+) (%S+) ([^%s@]+)@?(%d*) (.*)$')
-    for k = i + 2, i + 2 * ARGV[i + 1], 2 do
+    local last_at = i + 2 * ARGV[i + 1]
+    if not (last_at >= i and last_at < #ARGV) then return redis.error_reply('ERR an ending has other runs than it names') end
+    for k = i + 2, last_at, 2 do
       local n = #machines + 1
       machines[n], placed_as[n], hows[n], parts[n] = ARGV[k], ARGV[k + 1], how, tasks
       jobs_of[n], times[n], reasons[n] = job, tonumber(time), reason
     end
-    i = i + 2 + 2 * ARGV[i + 1]
+    i = last_at + 2
   end
 end
 load_machines(machines)

@@ -12,6 +12,7 @@ from omega.cellstate.redis import records
 from omega.cellstate.redis.confirmation import confirmed
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.health_records import read_health
+from omega.cellstate.redis.scripts import AT_ONCE
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
 from omega.cellstate.task_output import ANSWER_MS, MOST_ASKED, OutputPart, OutputRequest
 from omega.cellstate.task_progress import TaskProgress, pack_progress, unpack_progress
@@ -64,8 +65,9 @@ class RedisAgents(RedisExecutors):
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
         """Return for (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
-        texts = [f"{machine} {placement}" for machine, placement in asked]
-        answers = self._run("start", {"dims": len(self.dimensions)}, texts)
+        texts, answers = [f"{machine} {placement}" for machine, placement in asked], list[bytes]()
+        for start in range(0, len(texts), AT_ONCE):
+            answers += self._run("start", {"dims": len(self.dimensions)}, texts[start : start + AT_ONCE])
         self._check_whole("executor")
         return [answer.decode() for answer in answers]
 

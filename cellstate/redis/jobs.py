@@ -27,6 +27,7 @@ from omega.cellstate.plain_text import check_texts, plain_reason
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.confirmation import confirm
 from omega.cellstate.redis.pages import RedisPages
+from omega.cellstate.redis.scripts import AT_ONCE
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Budget, Original, Submitted
 from omega.cellstate.resources import LARGEST
@@ -156,7 +157,8 @@ class RedisJobs(RedisPages):
 
     @override
     def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
-        return int(self._run("attempt", self._values(at_ms, by), jobs)[1])
+        parts = [jobs[start : start + AT_ONCE] for start in range(0, len(jobs), AT_ONCE)]
+        return sum(int(self._run("attempt", self._values(at_ms, by), part)[1]) for part in parts)
 
     @override
     def retire(self, now_ms: int, most: int = 1_000) -> int:

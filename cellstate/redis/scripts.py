@@ -115,6 +115,46 @@ end
 _CHECKING = re.compile(r"--@include .*\b(?:counters|fence|fast_path/end)\b")
 """What includes one of these parts reads the schema with other counters; creating a cell compares it otherwise."""
 
+AT_ONCE = 5_000
+"""Words of a list that may be longer than a call takes, in each call."""
+MIB = 1 << 20
+WORDS, BYTES = 20_000, 4 * MIB
+"""The most further arguments of a call of a script, and the bytes of all of them together."""
+BOUNDS: Mapping[str, tuple[int, int]] = {
+    "commit": (50_000, 16 * MIB), "digest": (200_000, 16 * MIB), "epoch": (0, 16 * MIB), "join": (20_000, 64 * MIB),
+    "pools": (200_000, 64 * MIB), "resize": (5_000, 16 * MIB), "submit": (40_000, 64 * MIB),
+    "update": (5_000, 16 * MIB),
+}  # fmt: skip
+"""The same of scripts that take more, which they store and do not read."""
+MOST_KEYS = 200_000
+LISTS = ("change", "current", "limits", "near", "task", "reason", "request")
+"""Arguments that are lists, or are searched: at most `LIST_BYTES` each."""
+LIST_BYTES = 64 << 10
+NUMBERS = {
+    "most": 20_000, "stops": 20_000, "kept": 1_000, "reporters": 1_000, "count": 20_000, "now": 10**15, "known": 10**14,
+    "first_lost": 10**14, "seen": 10**14, "agreed": 10**14, "ahead": 10**14,
+}  # fmt: skip
+"""Arguments that are whole numbers from 0 to these: how much a call does depends on them."""
+
+
+def _bounds(name: str, arguments: list[str]) -> str:
+    """Return the check of the size of a call, in front of everything else that the script does.
+
+    Whoever may run a script may run it with any arguments. Scripts of readers bound theirs by themselves: they answer
+    less instead.
+    """
+    if name in READING or name == "create":
+        return ""
+    words, size = BOUNDS.get(name, (WORDS, BYTES))
+    wrong = [f"#KEYS > {MOST_KEYS}", f"#ARGV > {len(arguments) + words}", f"#ARGV < {len(arguments)}"]
+    wrong += [f"#{each} > {LIST_BYTES}" for each in LISTS if each in arguments]
+    wrong += ["#dims > 2"] if "dims" in arguments else []
+    for each, most in NUMBERS.items():
+        if each in arguments and (each, name) != ("most", "speculate"):  # as many copies as the operator allows
+            wrong.append(f"not string.find({each}, '^%d+$') or #{each} > 15 or tonumber({each}) > {most}")
+    wrong.append(f"#table.concat(ARGV) > {size}")
+    return f"if {' or '.join(wrong)} then return redis.error_reply('LARGE arguments') end\n"
+
 
 _DRY = f"""local redis = setmetatable({{ call = (function()
   local call, reads = redis.call, {{ {", ".join(f"{each} = true" for each in READS)} }}
@@ -156,6 +196,7 @@ def script(name: str) -> Script:
     text = (
         _locals(common, "_key", "KEYS")
         + _locals(arguments, "", "ARGV")
+        + _bounds(name, arguments)
         + f"local fixed_keys, fixed_args = {len(keys)}, {len(arguments)}\n"
         + _with_constants(_with_rare_keys(_include(source), common, rare))
     )

@@ -17,7 +17,8 @@ MOST_RUNS = 64
 @click.option(
     "--vary", "varied", multiple=True, metavar="NAME=VALUE,…",
     help="Values to try; repeatable, then all combinations run. Names: batch, service and mapreduce (schedulers; 3, or "
-    "+2 more), detection, commit, placement, preemption, jobs-per-call, t-job (seconds), pools (a file, or none).",
+    "+2 more), detection, commit, placement, preemption, jobs-per-call, t-job (seconds), pools (a file, or none), "
+    "machines (8, -2, -20%), limits (50%).",
 )  # fmt: skip
 @click.option(
     "--seeds",

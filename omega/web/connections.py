@@ -13,13 +13,16 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MOST_CONNECTIONS = MOST_STRANGERS = 1_024
-SPARE_FILES = 128
+SPARE_FILES = 64
 """Open files that are left to the rest of the process, and to connections that were accepted and are not yet counted.
 """
 AT_ONCE = 16
 """Connections that are accepted before others are served."""
-SAFE_SECONDS = 1.0
-"""Time that a stranger has to send a token before it may be displaced by other strangers."""
+SAFE_SECONDS = 0.1
+"""Time that a stranger has at least to send a token before it may be displaced by other strangers: that of a handshake
+and a request. It has a second while no more come in one than there are places, and less in a rush, or others would be
+refused.
+"""
 CONNECTION = "omega.admitted"
 """Name of the function in a request's scope that the gate calls for a valid visitor; False: there are too many."""
 MOST_HEAD = 64 * 1024
@@ -58,7 +61,7 @@ class Crowd:
     def enter(self, connection: "BoundedConnection", now: float) -> bool:
         """Take a stranger; when there are too many, the oldest of the address with most strangers is closed.
 
-        Returns False when all of them are within their safe time.
+        Returns False when all of them are within their safe time: so many do not come faster than they are accepted.
         """
         if self._number >= self.most_strangers and not self._displace(now):
             return False

@@ -1,14 +1,13 @@
 """Answers to what-if questions: runs of a recording under its own and under other settings, and the checks behind."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Job, JobSpec
-from omega.pools import file as pool_file
 from omega.recording.history import History, history_of
 from omega.recording.judge import Judgement, judge
 from omega.recording.recording import Recording, load
@@ -18,6 +17,7 @@ from omega.simulation.run import Simulation
 from omega.simulation.settings import Settings
 from omega.traces.recording import trace_of
 from omega.traces.trace import Trace
+from omega.what_if.cell import other_cell
 from omega.what_if.metrics import Measured, happened, replayed, tolerance
 from omega.what_if.schedulers import Change, Setup, built, changed, recorded
 from omega.workload.workload import Workload
@@ -151,7 +151,7 @@ class Questions:
         )  # fmt: skip
 
     def _run(self, setups: Mapping[str, Setup], change: Change) -> Run:
-        workload = self._with_pools(change)
+        workload = other_cell(self.trace.workload, change)
         same = {kind: each.number for kind, each in setups.items()} == {
             kind: each.number for kind, each in recorded(self.history).items()
         }
@@ -169,16 +169,6 @@ class Questions:
             measured.append(replayed(workload, result, self.trace.seconds))
         metrics = {name: median(each.metrics[name] for each in measured) for name in measured[0].metrics}
         return Run(change=change, metrics=metrics, measured=measured[0], notes=notes)
-
-    def _with_pools(self, change: Change) -> Workload:
-        word = change.words.get("pools")
-        workload = self.trace.workload
-        if word is None:
-            return workload
-        from omega.cellstate.pools import Pools  # noqa: PLC0415 - few questions change pools
-
-        pools = Pools() if word == "none" else pool_file.read(Path(word), workload.dimensions)[0]
-        return replace(workload, pools=pools)
 
 
 def each_combination(varied: Mapping[str, Sequence[str]]) -> list[Change]:

@@ -46,8 +46,12 @@ NAMES: Mapping[str, str] = {
     "commit": "incremental or gang", "placement": "name of an installed placement",
     "preemption": "name of an installed preemption policy", "jobs-per-call": "jobs decided per call",
     "t-job": "decision time of a job (seconds)", "pools": "file of pools, or none",
+    "machines": "number of machines, or -N, -P%", "limits": "part of the limits of kinds of jobs (50%)",
 }  # fmt: skip
 """What can be changed, and how."""
+
+CELL = frozenset({"pools", "machines", "limits"})
+"""Changes of the cell (cell.py), not of its schedulers."""
 
 
 def recorded(history: History) -> dict[str, Setup]:
@@ -83,7 +87,7 @@ def changed(setups: Mapping[str, Setup], change: Change) -> dict[str, Setup]:
             result[name] = replace(result.get(name, Setup(number=0)), number=_number(name, word, result.get(name)))
         elif name == "t-job":
             result = {kind: replace(each, t_job=_seconds(word), t_jobs=()) for kind, each in result.items()}
-        elif name != "pools":
+        elif name not in CELL:
             value: Any = word
             if name == "jobs-per-call":
                 value = _number(name, word, None)

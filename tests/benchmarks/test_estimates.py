@@ -32,6 +32,7 @@ from benchmarks import (
     web,
     web_pages,
     web_submissions,
+    what_if,
 )
 from benchmarks.estimates import BY_MODULE, estimate, unit
 
@@ -56,6 +57,7 @@ DEFAULTS = {
     "web": web.Settings(),
     "web_pages": web_pages.Settings(),
     "web_submissions": web_submissions.Settings(),
+    "what_if": what_if.Settings(seconds=5.0),
 }
 
 

@@ -76,6 +76,21 @@ def test_a_form_outlives_its_session(visit: Visit, console: Console, demo: DemoC
     assert page.get_by_label("YAML or JSON").input_value() == "", "it was sent"
 
 
+def test_a_form_outlives_its_session_without_javascript(browser: Browser, console: Console, demo: DemoCell) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(console.login("submitter"))
+    page.goto(console.page("plan"))
+    page.get_by_label("YAML or JSON").fill("\nname: without-script\ntasks: [{}]\n")
+    context.clear_cookies()
+    page.get_by_role("button", name="Submit").click()
+    sign_in(page, console, "submitter")
+    assert page.locator("textarea").input_value() == "\nname: without-script\ntasks: [{}]\n"
+    page.get_by_role("button", name="Send it again").click()
+    expect(page.locator(".message")).to_contain_text("submitted without-script")
+    context.close()
+
+
 def test_a_selection_outlives_its_session_and_another_sign_in(visit: Visit, console: Console, demo: DemoCell) -> None:
     submit(demo, "outliving")
     page = visit("jobs?name=outliving", role="submitter")

@@ -1,8 +1,8 @@
 """Clients without a token, as a process: they hold connections and open them again, until its input ends.
 
 ``python -m tests.web.strangers HOST PORT NUMBER RATE``: so many connections, of which so many a second are replaced.
-It prints a line when all were opened once, and some again. A third sends nothing, a third half a head, a third half a
-body.
+It prints a line when it begins, and one when all were opened once, and some again. A third sends nothing, a third half
+a head, a third half a body.
 """
 
 import select
@@ -36,6 +36,7 @@ def stranger(address: tuple[str, int], number: int) -> socket.socket:
 def main(host: str, port: int, number: int, rate: int) -> None:
     """Hold the connections."""
     held, made, began = deque[socket.socket](), 0, 0.0
+    print("rush", flush=True)  # noqa: T201 - what the test waits for
     while len(held) < number:
         held.append(stranger((host, port), made))
         made += 1

@@ -95,17 +95,19 @@ def answered(port: int, token: str, *, secured: bool) -> list[float]:
 
 
 @contextmanager
-def strangers(port: int) -> Iterator[None]:
-    """Let strangers hold connections to a port."""
+def strangers(port: int, *, rush: bool = False) -> Iterator[None]:
+    """Let strangers hold connections to a port; with `rush` the block begins as they do."""
     words = ("127.0.0.1", str(port), str(STRANGERS), str(A_SECOND))
     with process(sys.executable, "-m", "tests.web.strangers", *words) as held:
         assert held.stdout
-        assert held.stdout.readline() == b"held\n"
+        assert held.stdout.readline() == b"rush\n"
+        assert rush or held.stdout.readline() == b"held\n"
         yield
 
 
+@pytest.mark.parametrize("rush", [False, True], ids=["held", "rush"])
 @pytest.mark.parametrize("way", ["plain", "tls", "nginx"])
-def test_the_operator_is_answered_among_strangers(cell: RedisCell, tmp_path: Path, way: str) -> None:
+def test_the_operator_is_answered_among_strangers(cell: RedisCell, tmp_path: Path, way: str, *, rush: bool) -> None:
     port, outside = free_port(), free_port()
     options = ("--certificate", str(TLS / "certificate.pem"), "--key", str(TLS / "key.pem")) if way == "tls" else ()
     with served(cell, tmp_path, port, *options) as secret:
@@ -117,9 +119,9 @@ def test_the_operator_is_answered_among_strangers(cell: RedisCell, tmp_path: Pat
             file.write_text(NGINX.format(folder=tmp_path, port=outside, behind=port))
             with process(nginx, "-c", str(file), "-p", str(tmp_path)):
                 token(tmp_path, outside)
-                with strangers(outside):
+                with strangers(outside, rush=rush):
                     took = answered(outside, secret, secured=False)
         else:
-            with strangers(port):
+            with strangers(port, rush=rush):
                 took = answered(port, secret, secured=way == "tls")
     print(f"{way}: the longest of {TIMES} answers took {max(took):.2f} s")  # noqa: T201 - a measurement

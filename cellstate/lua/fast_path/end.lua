@@ -22,9 +22,10 @@ if pools_limited and ARGV[fixed_args + 1] or #ARGV - fixed_args > LONG then
 end
 repeat -- the fast path
   if not fast then break end
-  local n, i = 0, fixed_args + 1
+  local n, i, words = 0, fixed_args + 1, #ARGV
   while ARGV[i] do
     local last_at = i + 2 * ARGV[i + 1]
+    if not (last_at >= i and last_at < words) then return redis.error_reply('ERR an ending has other runs than it names') end
     for k = i + 2, last_at, 2 do
       local key = ARGV[k]
       if not places[key] then

@@ -61,7 +61,7 @@ class _Call:
     numbers: tuple[int, ...]
     stalled: float = 0.0
     silent: float = 0.0
-    """The same while the event loop does not turn, either."""
+    """The same while the event loop has begun to turn, and does not turn either."""
     _seen: tuple[int, ...] = ()
     _turns: int = 0
 
@@ -72,7 +72,7 @@ class _Call:
             self.stalled = self.silent = 0.0
         else:
             self.stalled += passed
-            self.silent = self.silent + passed if turns == self._turns else 0.0
+            self.silent = self.silent + passed if turns == self._turns and turns else 0.0
         self._seen, self._turns = seen, turns
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from omega.web.access.open_streams import OpenByToken
-from omega.web.access.refusals import Refusal
+from omega.web.access.refusals import KeptForm, Refusal
 from omega.web.access.visitors import Admission
 from omega.web.sse import last_event
 
@@ -64,6 +64,8 @@ class Exchange:
     _complete: bool = False
     _began: float = field(default_factory=time.monotonic)
     _replayed: list[Message] = field(default_factory=list)
+    _form: bytes = b""
+    """The body, if it was read as a form's before the application got it."""
 
     def admit(self, found: Admission) -> None:
         """Let a visitor send the body of any form."""
@@ -107,7 +109,20 @@ class Exchange:
         while not messages or messages[-1].get("more_body"):
             messages.append(await self.receive())
         self._replayed = messages
-        return b"".join(each.get("body", b"") for each in messages)
+        self._form = b"".join(each.get("body", b"") for each in messages)
+        return self._form
+
+    def kept_form(self, *, checked: bool = False) -> KeptForm | None:
+        """Return the form that a page of this server sent, to be shown again; None for what another site may have sent.
+
+        `checked`: its token of forms was right. Otherwise browsers say which page sent a form (Sec-Fetch-Site), but not
+        on plain HTTP beyond this computer.
+        """
+        csrf = self.admission.csrf if self.admission is not None else ""
+        own = checked or Headers(scope=self.scope).get("sec-fetch-site") == "same-origin"
+        if not self._form or not own:
+            return None
+        return KeptForm.of(self.scope["path"], self._form, csrf)
 
     async def send(self, message: Message) -> None:
         """Pass a message of the application to the server, with the headers of every answer."""
@@ -140,7 +155,9 @@ class Exchange:
         if not self.started:
             headers, path = Headers(scope=self.scope), self.scope["path"]
             sent = self.scope["method"] == "POST"
-            await self.respond(refusal.page(path, sent=sent) if looks(headers, path) else refusal.response())
+            kept = self.kept_form() if sent and self.admission is not None else None
+            page = refusal.page(path, sent=sent, kept=kept) if looks(headers, path) else refusal.response()
+            await self.respond(page)
         self.over = True
 
     async def respond(self, response: Response) -> None:

@@ -1,20 +1,25 @@
 """How a browser gets its session: the token of an address or a form becomes a cookie, and is gone from the address."""
 
-from urllib.parse import parse_qs, parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, Response
 
 from omega.web.access.addresses import Site
 from omega.web.access.admissions import Access
-from omega.web.access.exchange import Exchange, looks
-from omega.web.access.refusals import Refusal, form_page
+from omega.web.access.exchange import MOST_OF_STRANGERS, Exchange, looks
+from omega.web.access.refusals import KeptForm, Refusal, form_page
 from omega.web.access.sessions import cookie_name, cookie_of, set_cookie
 from omega.web.console.render import environment
 
 LOGIN, LOGOUT = "/login", "/logout"
 ELSEWHERE = ("cross-site", "same-site")
+UNSENT_BEFORE = "The form was not sent before."
 UNSENT = "The session has ended, and nothing was changed. Sign in, and send the form again."
+KEPT = "kept"
+"""The field of the login page with the action of a form that was not accepted; its fields are named ``kept.NAME``."""
+LOGIN_BYTES = 1 << 10
+"""Bytes of the login page's own fields, and of the names of kept ones: so much less a kept form may have."""
 UNKNOWN = "This token is not valid: it has expired, was revoked, or is of another server."
 
 
@@ -42,20 +47,35 @@ class Login:
         elif path == LOGIN and method == "POST":
             if headers.get("sec-fetch-site", "") in ELSEWHERE:
                 raise Refusal(403, "the form was sent by a page of another site")
-            form = parse_qs((await exchange.body()).decode("latin-1"))
-            await self._begin(exchange, site, form.get("token", [""])[0].strip(), form.get("next", ["/"])[0])
+            fields = parse_qsl((await exchange.body()).decode("latin-1"), keep_blank_values=True)
+            form = dict(reversed(fields))
+            own_page = headers.get("sec-fetch-site") == "same-origin"
+            kept = kept_of(fields) if own_page and KEPT in form else None
+            await self._begin(exchange, site, form.get("token", "").strip(), form.get("next", "/"), kept)
         else:
             return False
         return True
 
-    async def _begin(self, exchange: Exchange, site: Site, token: str, back: str) -> None:
-        """Begin the session of a token, and lead to a page; without a valid token, lead to the login page."""
+    async def _begin(self, exchange: Exchange, site: Site, token: str, back: str, kept: KeptForm | None = None) -> None:
+        """Begin the session of a token, and lead to a page, or show a form that was kept; without a valid token, lead
+        to the login page.
+        """
         known, back = self.access.known(token), safe(back)
         if known is None:
-            await exchange.respond(_to(f"{LOGIN}?{urlencode({'next': back, 'failed': 1})}"))
+            failed = _to(f"{LOGIN}?{urlencode({'next': back, 'failed': 1})}")
+            await exchange.respond(failed if kept is None else page(back, UNKNOWN, unsent=True, kept=kept))
             return
         name = cookie_name(site.port, secure=site.secure)
-        await exchange.respond(_to(back, set_cookie(name, self.access.sessions.begin(known, name), secure=site.secure)))
+        value = self.access.sessions.begin(known, name)
+        cookie, session = set_cookie(name, value, secure=site.secure), self.access.sessions.read(value, name)
+        if kept is None or session is None:
+            await exchange.respond(_to(back, cookie))
+            return
+        answer = Refusal(200, UNSENT_BEFORE).page(
+            kept.action, sent=True, kept=kept._replace(csrf=self.access.sessions.csrf(session.name))
+        )
+        answer.headers.append("Set-Cookie", cookie)
+        await exchange.respond(answer)
 
     async def _log_out(self, exchange: Exchange, headers: Headers, site: Site) -> None:
         session = self.access.session(headers, site)
@@ -81,7 +101,8 @@ class Login:
                 scope["method"] == "POST",
             )
             back = local(form_page(scope["path"]), []) if sent else local(scope["path"], query)
-            await exchange.respond(page(back, UNSENT if sent else "", status=401, unsent=sent))
+            kept = await self._kept(exchange, headers) if sent else None
+            await exchange.respond(page(back, UNSENT if sent else "", status=401, unsent=sent, kept=kept))
             return
         if "authorization" in headers:
             wrong = 'Bearer error="invalid_token"'
@@ -92,10 +113,29 @@ class Login:
             )
         raise Refusal(401, "no token; send Authorization: Bearer TOKEN", www_authenticate="Bearer")
 
+    @staticmethod
+    async def _kept(exchange: Exchange, headers: Headers) -> KeptForm | None:
+        """Return the form that a page of this server sent; None for a larger one than strangers may send."""
+        length = int(headers.get("content-length", MOST_OF_STRANGERS))
+        if headers.get("sec-fetch-site") != "same-origin" or length > MOST_OF_STRANGERS - LOGIN_BYTES:
+            return None
+        await exchange.body()
+        return exchange.kept_form()
 
-def page(back: str, error: str, *, status: int = 200, unsent: bool = False) -> Response:
-    """Return the login page, which leads to another page of this server afterwards; `unsent`: back to a form."""
-    html = environment().get_template("login.html").render(back=safe(back), error=error, unsent=unsent)
+
+def kept_of(fields: list[tuple[str, str]]) -> KeptForm | None:
+    """Return the form that the fields of the login page have."""
+    action = next((value for name, value in fields if name == KEPT), "/")
+    found = [(name.removeprefix(f"{KEPT}."), value) for name, value in fields if name.startswith(f"{KEPT}.")]
+    return KeptForm(safe(action), tuple(found)) if found else None
+
+
+def page(back: str, error: str, *, status: int = 200, unsent: bool = False, kept: KeptForm | None = None) -> Response:
+    """Return the login page, which leads to another page of this server afterwards; `unsent`: back to a form.
+
+    `kept`: that form, for browsers without JavaScript.
+    """
+    html = environment().get_template("login.html").render(back=safe(back), error=error, unsent=unsent, kept=kept)
     return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
 

@@ -1,9 +1,33 @@
-"""Refused requests."""
+"""Refused requests, and the forms that are shown again with what they had."""
+
+from typing import NamedTuple
+from urllib.parse import parse_qsl
 
 from starlette.responses import HTMLResponse, Response
 
 from omega.web.console.render import environment
 from omega.web.problems import of_status
+
+MOST_FIELDS = 5_000
+"""Fields of a form that is shown again."""
+
+
+class KeptForm(NamedTuple):
+    """A form that was not accepted: where it is sent, its fields, and the token of forms that it gets."""
+
+    action: str
+    fields: tuple[tuple[str, str], ...]
+    csrf: str = ""
+
+    @classmethod
+    def of(cls, action: str, body: bytes, csrf: str = "") -> "KeptForm | None":
+        """Return the form of a body; None for an empty one, or one that cannot be read."""
+        try:
+            found = parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        except ValueError:
+            return None
+        fields = tuple((name, value) for name, value in found if name != "csrf")
+        return cls(action, fields, csrf) if fields else None
 
 
 class Refusal(Exception):
@@ -19,9 +43,16 @@ class Refusal(Exception):
         answer.headers.update(self.headers)
         return answer
 
-    def page(self, path: str, *, sent: bool) -> Response:
-        """Return a page for a person with a link back; `sent`: a form was, and its page keeps what it has."""
-        html = environment().get_template("refused.html").render(error=str(self), back=form_page(path), unsent=sent)
+    def page(self, path: str, *, sent: bool, kept: KeptForm | None = None) -> Response:
+        """Return a page for a person with a link back; `sent`: a form was, and its page keeps what it has.
+
+        `kept`: the form, for browsers without JavaScript.
+        """
+        html = (
+            environment()
+            .get_template("refused.html")
+            .render(error=str(self), back=form_page(path), unsent=sent, kept=kept)
+        )
         return HTMLResponse(html, self.status, {**self.headers, "Cache-Control": "no-store"})
 
 

@@ -16,7 +16,7 @@ from omega.web.access.visitors import Reader, required
 from omega.web.api import bodies
 from omega.web.api.answers import answer
 from omega.web.api.parameters import CellName, flag, must_be_new
-from omega.web.service import Served, service
+from omega.web.service import Served, service, turn_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["submission"])
 MOST_KEY = 256
@@ -88,5 +88,6 @@ async def plan(
 ) -> Response:
     """Return where the tasks of jobs would be placed now; nothing is submitted (omega job plan)."""
     file = await bodies.job_file(request)
-    document = await served.call(cell, visitor.user, Client.plan, file, scored=scored)
-    return await to_thread.run_sync(answer, request, document)  # of thousands of jobs it takes a while
+    async with turn_of(file):
+        document = await served.call(cell, visitor.user, Client.plan, file, scored=scored)
+        return await to_thread.run_sync(answer, request, document)  # of thousands of jobs it takes a while

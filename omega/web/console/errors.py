@@ -25,7 +25,8 @@ async def error_page(request: Request, error: Any) -> Response:
         with suppress(OmegaError):  # there is none if the store never answered
             mirror = await request.app.state.service.mirrors.cell(cell)
     view = View(template="error.html", section="", title=_TITLES.get(status, "Error"), command="", path="")
-    page = render("error.html", frame_of(request, view, cell, mirror), {"text": text, "status": status})
+    kept = request.state.exchange.kept_form(checked=True) if request.method == "POST" else None
+    page = render("error.html", frame_of(request, view, cell, mirror), {"text": text, "status": status, "kept": kept})
     return HTMLResponse(page.html, status, {"Cache-Control": "no-store"})
 
 

@@ -14,7 +14,7 @@ from omega.queries.mirror.job_table import JobFilter
 from omega.queries.units import count, listing
 from omega.web.access.visitors import Reader, Submitter
 from omega.web.console.live import PARTS
-from omega.web.console.page import View, back, show
+from omega.web.console.page import View, back, refused, show
 from omega.web.console.render import link_of
 from omega.web.reading import read_form
 from omega.web.service import Served
@@ -97,7 +97,7 @@ async def change(request: Request, served: Served, visitor: Submitter, cell: str
     try:
         answer = await served.call(cell, visitor.user, call, *jobs, force=force)
     except OmegaError as error:
-        return back(to, str(error), "error")
+        return await refused(request, cell, _view({}), to, error)
     return back(to, f"{count(len(answer['jobs']), 'job')} {_DONE[do]}.")
 
 

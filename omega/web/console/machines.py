@@ -19,7 +19,7 @@ from omega.web.access.visitors import Operator, Reader
 from omega.web.api.slashes import decoded
 from omega.web.console.event_rows import event_rows
 from omega.web.console.heat import LEVELS, heat_map, selected
-from omega.web.console.page import View, back, show
+from omega.web.console.page import View, back, refused, show
 from omega.web.console.render import link_of
 from omega.web.reading import read_form
 from omega.web.service import Served, Service
@@ -165,7 +165,7 @@ async def change(request: Request, served: Served, visitor: Operator, cell: str)
     try:
         answer = await _changed(served, visitor.user, cell, form, names)
     except OmegaError as error:
-        return back(to, str(error), "error")
+        return await refused(request, cell, MACHINES, to, error) if names else back(to, str(error), "error")
     done = f"{count(len(answer['machines']), 'machine')} {DONE[form['do']]}."
     return back(to, " ".join((done, *answer.get("warnings", ()))))
 

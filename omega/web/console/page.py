@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote as quote_word
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
@@ -11,6 +11,7 @@ from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from omega.cellstate.errors import OmegaError
+from omega.web import problems
 from omega.web.access.refusals import form_page
 from omega.web.console.live import PARTS, Fetch, LivePages
 from omega.web.console.render import Frame, Rendered, render
@@ -112,9 +113,14 @@ def back(to: str, text: str, kind: str = "done") -> Response:
     return answer
 
 
-def refused(to: str, error: OmegaError) -> Response:
-    """Answer a change that was refused, as `back` does."""
-    return back(to, str(error), "error")
+async def refused(request: Request, cell: str, view: View, to: str, error: OmegaError) -> Response:
+    """Answer a change that was refused with its form and what it had; without a session go on to `to`."""
+    kept = request.state.exchange.kept_form(checked=True)
+    if kept is None:
+        return back(to, str(error), "error")
+    view = replace(view, template="again.html", title="Not done", page=to)
+    status = problems.status_of(error)
+    return await show(request, cell, view, lambda _: {"kept": kept, "to": to}, status=status, error=str(error))
 
 
 def _message(request: Request) -> tuple[str, str] | None:

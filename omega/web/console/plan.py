@@ -19,7 +19,7 @@ from omega.web.access.visitors import Reader, required
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
 from omega.web.reading import read_form, read_jobs
-from omega.web.service import Served
+from omega.web.service import Served, turn_of
 
 router = APIRouter(include_in_schema=False)
 VIEW = View(
@@ -90,7 +90,8 @@ async def plan(request: Request, cell: str, visitor: Reader, served: Served) -> 
         job = await job_file(text)
         if form.get("step") == "submit":
             return _submitted(cell, await served.submit(cell, visitor.user, job, Submission((), hold)))
-        planned = await served.call(cell, visitor.user, Client.plan, job)
+        async with turn_of(job):
+            planned = await served.call(cell, visitor.user, Client.plan, job)
     except OmegaError as error:
         values = _values(text, faults=faults_of(str(error)), hold=hold)
         return await show(request, cell, VIEW, _ready, status=422, **values)

@@ -67,6 +67,11 @@ class Controls(HTMLParser):
         if self._text:
             self.forms[-1][1][self._text] += data
 
+    def handle_endtag(self, tag: str) -> None:
+        if self._text:  # a line end at the beginning does not count
+            self.forms[-1][1][self._text] = self.forms[-1][1][self._text].removeprefix("\n")
+            self._text = ""
+
 
 async def send(client: httpx.AsyncClient, path: str, fields: dict[str, str]) -> httpx.Response:
     return await client.post(path, data=fields, headers={"Content-Type": "application/x-www-form-urlencoded"})

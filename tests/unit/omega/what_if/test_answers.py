@@ -7,11 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.model import Limits
 from omega.recording.history import history_of
 from omega.schedulers.loop import think_seconds
 from omega.what_if.answers import Answers, Questions, each_combination
+from omega.what_if.cell import other_cell
 from omega.what_if.metrics import TOLERANCES, Tolerance, tolerance
 from omega.what_if.schedulers import NAMES, Change, Setup, built, changed
+from omega.workload.workload import LimitEvent, MachineEvent
 from tests.contract.trace_samples import SAMPLES
 from tests.unit.omega.what_if.forging import forged
 
@@ -122,3 +125,35 @@ def test_combinations_vary_the_last_name_fastest() -> None:
     ]  # fmt: skip
     assert each_combination({}) == []
     assert all(name in NAMES for name in ("batch", "commit"))
+
+
+def test_fewer_machines_and_lower_limits(answers: Answers) -> None:
+    workload = answers.trace.workload
+    limit = LimitEvent(0.0, "batch", Limits((3_000, None), 9))
+    workload = replace(workload, events=[limit, MachineEvent(1.0, workload.machines[-1], up=False), *workload.events])
+    words = {"machines": f"-{len(workload.machines) - 2}", "limits": "50%"}
+    changed_cell = other_cell(workload, Change(words=words))
+    assert changed_cell.machines == workload.machines[:2]
+    assert changed_cell.events[0] == LimitEvent(0.0, "batch", Limits((1_500, None), 4))
+    assert not [each for each in changed_cell.events if isinstance(each, MachineEvent)]
+    assert changed_cell.capacity == (
+        sum(each.capacity[0] for each in workload.machines[:2]),
+        sum(each.capacity[1] for each in workload.machines[:2]),
+    )
+
+
+def test_a_cell_of_half_the_machines_is_used_more(recording: Path) -> None:
+    found = Questions(recording, seeds=1).ask([Change(words={"machines": "-50%"})])
+    effect = found.effect(found.runs[0], "utilisation_cpu")
+    assert effect is not None
+    assert effect > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [({"machines": "20%"}, "-20%"), ({"machines": "0"}, "want 1 to"), ({"machines": "-100%"}, "want 1 to"),
+     ({"machines": "999999"}, "want 1 to"), ({"limits": "0.5"}, "50%"), ({"limits": "-50%"}, "50%")],
+)  # fmt: skip
+def test_impossible_cells_are_refused(answers: Answers, words: dict[str, str], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        other_cell(answers.trace.workload, Change(words=words))
