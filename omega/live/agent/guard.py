@@ -6,11 +6,12 @@ long as tasks run; a restarted agent starts another guard, which watches the tas
 killed the agent starts another one, or without an agent a supervisor does.
 
 A supervisor has at most `MOST_TASKS` tasks, all of one incarnation of the agent. It gets lines of JSON with the task's
-lock, ``{"start": DIRECTORY, "store": URL}``, and says ``{"ended": DIRECTORY}``.
+lock, ``{"start": DIRECTORY, "store": URL}``, and says ``{"ended": DIRECTORY, "unfit": BOOLEAN}``: whether the machine
+could not start it.
 
-The agent sends lines of JSON through a socket: ``{"start": DIRECTORY, "store": URL}`` and ``{"ping": true}``. It
-receives ``{"started": DIRECTORY}``, ``{"refused": DIRECTORY, "why": …}``, ``{"pong": true}`` and
-``{"ended": DIRECTORY}``. Standard library only.
+The agent sends lines of JSON through a socket: ``{"start": DIRECTORY, "store": URL}``, ``{"try": true}`` and
+``{"ping": true}``. It receives ``{"started": DIRECTORY}``, ``{"refused": DIRECTORY, "why": …}``, ``{"tried": WHY}``,
+``{"pong": true}`` and ``{"ended": DIRECTORY}``. Standard library only.
 """
 
 import fcntl
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from omega.file_lock import held, take_lock
-from omega.live.agent.lease_file import KILLED, Lease, now, read_lease
+from omega.live.agent.lease_file import KILLED, Lease, keep_spare, now, read_lease
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process
 from omega.live.agent.process_tree import (
     Table,
@@ -55,6 +56,8 @@ LOOK_SECONDS = 5.0
 SOON_SECONDS = 0.05
 MOST_TASKS = 32
 """Tasks of a supervisor: as many are lost with it, and share its memory of some 8 MB."""
+DESCRIPTORS = 10
+"""Descriptors that the start of a task needs here and in its supervisor, with some to spare."""
 SENDS = 3
 """Supervisors that a task is sent to, of which the first may just have been killed."""
 LOCK = "guard.lock"
@@ -279,8 +282,10 @@ class Guard:
             return
         *lines, helper.unread = (helper.unread + data).split(b"\n")
         for line in lines:
-            place = Path(json.loads(line)["ended"])
+            said = json.loads(line)
+            place = Path(said["ended"])
             helper.tasks.pop(place, None)
+            helper.alone = helper.alone or said["unfit"]
             self._say({"ended": str(place)})
         if not data:  # it has ended, or is about to
             helper.alone = True
@@ -430,7 +435,22 @@ class Guard:
             if "start" in asked:
                 self._say(self._start(Path(asked["start"]), asked["store"]))
             else:
-                self._say({"pong": True})
+                self._say({"tried": self._try()} if "try" in asked else {"pong": True})
+
+    def _try(self) -> str:
+        """Do what the start of a task needs: a process, and descriptors. Return why it is not possible, or nothing."""
+        handles = list[int]()
+        try:
+            for _ in range(DESCRIPTORS):
+                handles.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            if os.fork() == 0:
+                os._exit(0)
+        except OSError as error:
+            return error.strerror or str(error)
+        finally:
+            for handle in handles:
+                os.close(handle)
+        return ""
 
     def _say(self, what: dict[str, Any]) -> None:
         if self.channel is not None:
@@ -487,6 +507,7 @@ def be_guard(top: Path, channel: socket.socket | None, lock: int) -> None:
     hide_memory()
     name_process("omega-guard")
     adopt_orphans()
+    keep_spare()
     fcntl.flock(lock, fcntl.LOCK_SH)
     Guard(top, channel, lock).run()
 

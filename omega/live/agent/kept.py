@@ -18,7 +18,7 @@ from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import NOTICE, ask_to_end, now
+from omega.live.agent.lease_file import NOTICE, ROOM, ask_to_end, now, with_spare, write_within
 from omega.live.agent.places import PlacementKey
 from omega.live.agent.task_start import clean_up
 
@@ -29,6 +29,8 @@ LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
 SWEEP_SECONDS = 5.0
 """Time that the agent waits for a clean-up after a runner."""
+RESERVED = ("result", "supervisor", "running")
+"""Files that a supervisor writes, in the room that they have."""
 GONE = {"how": "lost", "reason": "its supervisor was killed"}
 
 
@@ -69,6 +71,8 @@ class Kept:
         (place / "work").mkdir()
         if order["user"]:
             os.chown(place / "work", order["user"]["uid"], order["user"]["gid"])
+        for name in RESERVED:  # now, as the disk may be full later
+            write_within(place / name, b" " * ROOM)
         handle = os.open(place / "order.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w") as file:  # noqa: PTH123 - a descriptor with its mode
             file.write(json.dumps(order))  # json.dump encodes in Python: 0.7 ms
@@ -84,7 +88,7 @@ class Kept:
     @property
     def lives(self) -> bool:
         """Return whether the supervisor lives, by its lock, which the kernel releases."""
-        return held(self.place / "lock")
+        return with_spare(lambda: held(self.place / "lock"))
 
     def stop(self) -> None:
         """Ask the supervisor to end its task; idempotent."""
@@ -104,7 +108,7 @@ class Kept:
         """Return whether the ended task has a result: its supervisor was not killed."""
         if self.found is None:
             with suppress(OSError, ValueError):
-                self.found = json.loads((self.place / "result").read_bytes())
+                self.found = json.loads(with_spare((self.place / "result").read_bytes))
         return self.found is not None
 
     @property
@@ -123,6 +127,8 @@ class Kept:
         result = self.result()
         if self.leaving:
             return EndKind.LEFT, _short(result["reason"])
+        if result["how"] == "unfit":
+            return EndKind.EVICTED, "unfit"
         if result["how"] == "finished":
             return EndKind.FINISHED, ""
         if result["how"] == "failed":
