@@ -9,6 +9,7 @@ state, or an agent that was (semantics 16). Tasks run under supervisors (supervi
 
 import os
 import shutil
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.fitness import Fitness, StalledError
+from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine, UnansweredError
 from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice, sweep
@@ -173,6 +175,20 @@ class Agent:
         """Ask all tasks to end."""
         for kept in self.kept.values():
             kept.stop()
+
+    @property
+    def longest_grace(self) -> float:
+        """Return the seconds within which its tasks end after they were asked to."""
+        return max((kept.longest_grace for kept in self.kept.values()), default=0.0)
+
+    def kill(self) -> None:
+        """Kill the tasks that still run, and their supervisors, which stand still."""
+        left = [kept for kept in self.kept.values() if kept.lives]
+        supervisors = {pid for kept in left if (pid := kept.supervisor)}
+        kill_tasks([kept.place for kept in left], supervisors)
+        for pid in supervisors:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     # Iterating
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
@@ -20,7 +21,9 @@ from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import NOTICE, ROOM, ask_to_end, now, with_spare, write_within
 from omega.live.agent.places import PlacementKey
-from omega.live.agent.task_start import clean_up
+from omega.live.agent.process_tree import processes
+from omega.live.agent.supervisor import CLEAN_PAUSE_SECONDS, CLEAN_TRIES
+from omega.live.agent.task_start import CLEAN_SECONDS, clean_up, end_clean_up
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -29,6 +32,8 @@ LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
 SWEEP_SECONDS = 5.0
 """Time that the agent waits for a clean-up after a runner."""
+SWEEPS, PAUSE_SECONDS = 3, 0.02
+"""Searches for what a clean-up left behind, and the pause after each."""
 RESERVED = ("result", "supervisor", "running")
 """Files that a supervisor writes, in the room that they have."""
 GONE = {"how": "lost", "reason": "its supervisor was killed"}
@@ -90,12 +95,30 @@ class Kept:
         """Return whether the supervisor lives, by its lock, which the kernel releases."""
         return with_spare(lambda: held(self.place / "lock"))
 
+    @property
+    def supervisor(self) -> int:
+        """Return the supervisor's process id; 0 where it is not known."""
+        with suppress(OSError, ValueError):
+            return int((self.place / "supervisor").read_text())
+        return 0
+
+    @property
+    def longest_grace(self) -> float:
+        """Return the seconds within which a task that is asked to end does so, its clean-up included."""
+        with suppress(OSError, ValueError):
+            order, notice = self.order, 0.0
+            with suppress(OSError, ValueError):
+                notice = float((self.place / NOTICE).read_text())
+            cleans = CLEAN_TRIES * (CLEAN_SECONDS + CLEAN_PAUSE_SECONDS) if order.get("clean_up") else 0.0
+            return float(max(order["grace_ms"] / 1000, notice) + cleans)
+        return 0.0
+
     def stop(self) -> None:
         """Ask the supervisor to end its task; idempotent."""
-        if self.lives:
-            with suppress(OSError, ValueError):
+        if self.lives and (pid := self.supervisor):
+            with suppress(OSError):
                 ask_to_end(self.place)
-                os.kill(int((self.place / "supervisor").read_text()), signal.SIGUSR2)
+                os.kill(pid, signal.SIGUSR2)
 
     def result(self) -> dict[str, Any]:
         """Return the result after the task's end; kills the processes of a killed supervisor."""
@@ -147,9 +170,14 @@ def sweep(ended: Iterable[Kept]) -> None:
     for kept in left:
         kept.swept = True
         with suppress(OSError, ValueError, subprocess.SubprocessError):
-            process = clean_up(json.loads((kept.place / "order.json").read_bytes()))
+            process = clean_up(json.loads((kept.place / "order.json").read_bytes()), kept.place)
             if process is not None:
-                process.wait(SWEEP_SECONDS)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(SWEEP_SECONDS)
+                for _ in range(SWEEPS):  # this process adopts no orphans: one that forks and ends may hide its child
+                    end_clean_up(kept.place, process, processes)
+                    process.wait(SWEEP_SECONDS)
+                    time.sleep(PAUSE_SECONDS)
 
 
 def _brief(order: dict[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,8 @@ SOON_SECONDS = 0.1
 """Poll interval while a task waits for the end of another."""
 HEALTH_SECONDS = 1.0
 """Poll interval for the results of health commands."""
+LATE_SECONDS = 5.0
+"""Time beyond the grace of its tasks after which an agent that leaves kills what has not ended."""
 FOUND_SECONDS = 0.25
 """Poll interval for the end of tasks of an earlier agent, which no guard reports."""
 
@@ -207,8 +209,11 @@ class AgentLoop:
 
     def end(self) -> None:
         """Stop all tasks and deregister; an unavailable store detects it by the lease."""
+        late = now() + self.agent.longest_grace + LATE_SECONDS
         while any(kept.lives for kept in self.agent.kept.values()):
             self.agent.stop()
+            if now() >= late:  # a supervisor stands still
+                self.agent.kill()
             self.wake_up.wait(FOUND_SECONDS)
             if now() - self.looked > self.agent.lease_ms / 1000 / BEATS:
                 self.looked = now()

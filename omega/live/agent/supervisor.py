@@ -69,8 +69,8 @@ DRAIN_BYTES = 1 << 20
 """Bytes of output read on after a task's end: the most a pipe holds, while another process may write on."""
 LONGEST_DELAY_SECONDS = 300.0
 LONG = 3600.0
-CLEAN_TRIES, CLEAN_SECONDS, CLEAN_PAUSE_SECONDS = 3, 10.0, 0.5
-"""Attempts to clean up after a runner, the time of each, and the pause after one that failed."""
+CLEAN_TRIES, CLEAN_PAUSE_SECONDS = 3, 0.5
+"""Attempts to clean up after a runner, and the pause after one that failed."""
 KILL_SECONDS = 0.05
 """Time after which a task that was killed, and has not ended, is killed again."""
 GUARD_SECONDS, GUARD_TRIES = 0.5, 3
@@ -118,7 +118,7 @@ class Task:
             traceback.print_exc()
             self.kill()
             with suppress(OSError, subprocess.SubprocessError):
-                if (process := task_start.clean_up(self.order)) is not None:
+                if (process := task_start.clean_up(self.order, self.directory)) is not None:
                     self.waits_for(process)
             return False
         return True
@@ -304,18 +304,17 @@ class Task:
         """Remove what the task's runner left outside of its processes, before its end is known (semantics 2)."""
         for _ in range(CLEAN_TRIES):
             with suppress(OSError, subprocess.SubprocessError):
-                process = task_start.clean_up(self.order)
+                process = task_start.clean_up(self.order, self.directory)
                 if process is None:
                     return
                 self.waits_for(process)
-                until = now() + CLEAN_SECONDS
+                until = now() + task_start.CLEAN_SECONDS
                 while process.returncode is None and now() < until:
                     yield until
+                task_start.end_clean_up(self.directory, process, lambda: tree(children()))
+                self.wait(process)
                 if process.returncode == 0:
                     return
-                if process.returncode is None:
-                    process.kill()
-                    self.wait(process)
             yield now() + CLEAN_PAUSE_SECONDS
 
     def kill(self) -> None:
