@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_each_kind_of_process_ends(tmp_path: Path, moment: str) -> None:
         words = [sys.executable, "-m", "omega.cli.main", "--store", server.url, "--cell", cell.name]
         environment = os.environ | {"OMEGA_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)}
         runs = dict[str, subprocess.Popen[bytes]]()
-        stack.callback(lambda: [run.kill() for run in runs.values()] and [run.wait() for run in runs.values()])
+        stack.callback(end, runs)
         for name, member in KINDS.items():
             out = stack.enter_context((tmp_path / f"{name}.out").open("wb"))
             runs[name] = subprocess.Popen([*words, *member], env=environment, stdout=out, stderr=out)
@@ -65,3 +66,9 @@ def test_each_kind_of_process_ends(tmp_path: Path, moment: str) -> None:
             assert {name: text for name, text in said.items() if "Traceback" in text} == {}
         finally:
             server.process.send_signal(signal.SIGCONT)
+
+
+def end(runs: "Mapping[str, subprocess.Popen[bytes]]") -> None:
+    for run in runs.values():
+        run.kill()
+        run.wait()

@@ -16,7 +16,6 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cli.main import omega as program
-
 from tests.integration.stage import check, made_cell, serve, started_processes
 
 pytestmark = pytest.mark.server

@@ -34,8 +34,6 @@ SWEEP_SECONDS = 5.0
 """Time that the agent waits for a clean-up after a runner."""
 SWEEPS, PAUSE_SECONDS = 3, 0.02
 """Searches for what a clean-up left behind, and the pause after each."""
-RESERVED = ("result", "supervisor", "running")
-"""Files that a supervisor writes, in the room that they have."""
 GONE = {"how": "lost", "reason": "its supervisor was killed"}
 
 
@@ -76,8 +74,7 @@ class Kept:
         (place / "work").mkdir()
         if order["user"]:
             os.chown(place / "work", order["user"]["uid"], order["user"]["gid"])
-        for name in RESERVED:  # now, as the disk may be full later
-            write_within(place / name, b" " * ROOM)
+        write_within(place / "result", b" " * ROOM)  # now, as the disk may be full later
         handle = os.open(place / "order.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w") as file:  # noqa: PTH123 - a descriptor with its mode
             file.write(json.dumps(order))  # json.dump encodes in Python: 0.7 ms

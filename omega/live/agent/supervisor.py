@@ -198,7 +198,8 @@ class Task:
                 return "failed", task_start.why_not(self.order, error)
         self.group, self.oom_kills = task.pid, before
         self.health.begin()
-        write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}", ROOM)
+        with suppress(OSError):  # a full disk: its processes are known by their labels
+            write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
         while self._look() or task.returncode is None:
             yield self._next()
         self.health.end()
