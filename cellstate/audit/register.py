@@ -29,6 +29,7 @@ _LENGTHS = {
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 99), "conflict": (5, 7),
     "aborted": (3, 9_999), "rejected": (3, 3), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
+    "fit": (3, 3), "unfit": (4, 99),
     "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "reset": (2, 2), "restore": (3, 3), "cut": (6, 6),
     "assert": (3, 99), "fail": (5, 5), "requeue": (4, 4), "speculate": (4, 4), "unneeded": (4, 4),
     "promote": (7, 7), "late": (7, 7), "attempt": (2, 2), "again": (2, 2),
@@ -42,7 +43,7 @@ _LENGTHS_WITH_AMOUNTS = {
 }  # fmt: skip
 
 
-_OF_NO_JOB = frozenset({"restore", "cut", "left", "conflict", "aborted", "rejected", "assert"})
+_OF_NO_JOB = frozenset({"restore", "cut", "fit", "unfit", "left", "conflict", "aborted", "rejected", "assert"})
 """Facts that change nothing of a job in the register."""
 
 

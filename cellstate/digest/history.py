@@ -38,8 +38,8 @@ QUIET = frozenset({"finished", "left"})
 UNIMPORTANT = frozenset({"submit", "attempt", "awaited"})
 """Facts that do not begin a record: a pending job has none."""
 NOT_OF_JOBS = frozenset(
-    {"join", "machine", "enlist", "leave", "lapse", "limit", "restore", "pool", "trees", "epoch", "again", "aborted",
-     "rejected", ""}
+    {"join", "machine", "enlist", "leave", "lapse", "fit", "unfit", "limit", "restore", "pool", "trees", "epoch",
+     "again", "aborted", "rejected", ""}
 )  # fmt: skip
 """Facts that name no job, and those that only recordings and the audit read."""
 Kept: TypeAlias = list[Any]

@@ -22,7 +22,7 @@ local OF_TASKS = {
   place = true, finished = true, failed = true, retried = true, lost = true, evicted = true, stopped = true, left = true,
   promote = true }
 local OF_NO_RECORD = {
-  aborted = true, conflict = true, rejected = true, enlist = true, leave = true, lapse = true, limit = true, restore = true, cut = true,
+  aborted = true, conflict = true, rejected = true, enlist = true, leave = true, lapse = true, fit = true, unfit = true, limit = true, restore = true, cut = true,
   pool = true, trees = true, epoch = true }
 
 local indices, ids, known_indices, known_ids = {}, {}, {}, {}

@@ -21,7 +21,12 @@ load_machines(wanted)
 local lack = lacking()
 if lack then return lack end
 
-redis.call('HSET', serving_key, format('%d', owner), reason == '-' and member or member .. ' ' .. reason)
+local said = reason == '-' and member or member .. ' ' .. reason
+local news = redis.call('HGET', serving_key, format('%d', owner)) ~= said
+redis.call('HSET', serving_key, format('%d', owner), said)
+if news then
+  fact((reason == '-' and 'fit ' or 'unfit ') .. member .. ' ' .. incarnation .. (reason == '-' and '' or ' ' .. reason))
+end
 local state = own_state(owner)
 for _, index in ipairs(wanted) do
   local m = M[index]
@@ -32,8 +37,8 @@ for _, index in ipairs(wanted) do
     fact(with_values(format('machine %s state %d', index, state), m))
   end
 end
-if #touched > 0 then
-  meta.transactions, freed = meta.transactions + 1, true
+if #touched > 0 then meta.transactions, freed = meta.transactions + 1, true end
+if news or #touched > 0 then
   publish(at, member, false)
   shapes.write()
 end

@@ -127,10 +127,13 @@ def report_fitness(ledger: Ledger, membership: Membership, machines: Sequence[in
     if known is None or not known.lives or known.incarnation != incarnation:
         raise Fenced(f"executor {member}: its lease lapsed; its tasks go elsewhere")
     number = ledger.executors[member]
-    ledger.unfit.pop(number, None)
-    if plain_reason(reason):
-        ledger.unfit[number] = plain_reason(reason)
+    said = plain_reason(reason)
+    news = ledger.unfit.pop(number, "") != said
+    if said:
+        ledger.unfit[number] = said
     ledger.open()
+    if news:
+        ledger.fact("unfit" if said else "fit", member, incarnation, *said.split())
     state, changed = own_state(ledger, number), False
     for m in (ledger.M[index] for index in machines if index in ledger.M):
         if m.executor == number and m.state in (MachineState.UP, MachineState.UNFIT) and m.state is not state:
@@ -138,6 +141,7 @@ def report_fitness(ledger: Ledger, membership: Membership, machines: Sequence[in
             changed = True
     if changed:
         ledger.transactions, ledger.freed = ledger.transactions + 1, True
+    if news or changed:
         publish(ledger, at_ms, member)
 
 

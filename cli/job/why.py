@@ -193,7 +193,7 @@ def _show_steps(explained: Explained, part: "GroupExplanation", *, verbose: bool
     steps: Sequence[DemandStep] = part.steps
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {
-        "NO_MACHINE": "{} unavailable (drained or down)",
+        "NO_MACHINE": "{} unavailable (drained, down or unfit)",
         "RESOURCES": "insufficient on {}",
         "TOO_LARGE": "{} too small",
         "NO_EXECUTOR": "{} offline",

@@ -50,6 +50,7 @@ def command(app: App, state: str | None, limit: int | None, after: int | None, v
 def _show(names: Sequence[str], shown: Sequence[Mapping[str, Any]], now_ms: int) -> None:
     attributed = any(each["attributes"] for each in shown)
     wrong = [name for kind in KINDS if any(each.get("recent", {}).get(name := NAMES.get(kind, kind)) for each in shown)]
+    why = any(each["unfit"] for each in shown)
     rows = []
     for each in shown:
         since = each.get("state_since_ms")
@@ -61,6 +62,7 @@ def _show(names: Sequence[str], shown: Sequence[Mapping[str, Any]], now_ms: int)
             | {f">{name}": units.in_use(name, each["allocated"][name], each["capacity"][name]) for name in names}
             | {">tasks": each["tasks"]}
             | {f">{name}": each["recent"][name] for name in wrong}
+            | ({"starts no tasks": each["unfit"] or ""} if why else {})
             | ({"attributes": attributes} if attributed else {})
         )
     render.records(rows)

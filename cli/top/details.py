@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from omega.cellstate.errors import OmegaError, Refused
 from omega.cellstate.model import Job, Machine, Run
 from omega.cli.top.bars import bar
-from omega.cli.top.panes import attributes
+from omega.cli.top.panes import attributes, stands
 from omega.queries import units
 from omega.queries.event_text import clock
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.machines import tasks_on
 from omega.queries.mirror import TopMirror
-from omega.queries.overview import Overview, PoolLine, SchedulerRates, VersionEvents, condition
+from omega.queries.overview import Overview, PoolLine, SchedulerRates, VersionEvents
 from omega.schedulers.constraints.reasons import MEANING
 
 MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
@@ -81,7 +81,7 @@ def _job(mirror: TopMirror, overview: Overview, job: Job, runs: Sequence[Run]) -
 def _machine(mirror: TopMirror, overview: Overview, machine: Machine) -> list[str]:
     runs, jobs = mirror.machine(machine.index, MOST_RUNS)
     lines = [
-        f"state        {condition(machine)} · index {machine.index} · {units.count(machine.number, 'change')}",
+        f"state        {stands(machine, overview)} · index {machine.index} · {units.count(machine.number, 'change')}",
         f"attributes   {attributes(machine) or 'none'}",
         "",
     ]

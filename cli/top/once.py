@@ -18,6 +18,7 @@ def show(overview: AnyOverview) -> None:
     screen = render.console()
     for text in head_of(overview, min(screen.width, 100)):
         render.line(text.plain.rstrip())
+    well = "none is full, over, drained, down, offline or unfit"
     for pane in panes_of(overview):
         if pane.name == "pools" and not pane.things:
             continue
@@ -25,7 +26,7 @@ def show(overview: AnyOverview) -> None:
         render.line()
         render.line(f"{pane.name} {pane.note}".rstrip())
         if not things:
-            render.line(f"  {'none is full, over, drained or down' if pane.things else EMPTY[pane.name]}")
+            render.line(f"  {well if pane.things else EMPTY[pane.name]}")
             continue
         rows = [[column.show(each) for column in pane.columns] for each in things[:MOST_LINES]]
         render.table([f">{column.title}" if column.right else column.title for column in pane.columns], rows)
@@ -100,6 +101,7 @@ def _machine(machine: Machine, overview: Overview) -> dict[str, Any]:
         "state": machine.state.name.lower(),
         "over": machine.over,
         "condition": condition(machine),
+        "unfit": overview.ranked.unfit.get(machine.name),
         "fullness": fullness(machine),
         "capacity": overview.dimensions.numbers(machine.capacity),
         "allocated": overview.dimensions.numbers(machine.allocated),

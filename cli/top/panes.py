@@ -158,7 +158,7 @@ def _machines(overview: Overview) -> Pane:
 
     columns = (
         TopColumn("machine", lambda each: each.name, lambda each: each.index),
-        TopColumn("state", condition, trouble),
+        TopColumn("state", lambda each: stands(each, overview), trouble),
         *(use(place, name) for place, name in enumerate(overview.dimensions.names)),
         TopColumn("use", lambda each: f"{100 * fullness(each):.0f} %", lambda each: -fullness(each), right=True),
         TopColumn("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
@@ -169,10 +169,16 @@ def _machines(overview: Overview) -> Pane:
 
 
 def _machines_note(overviews: Sequence[Overview]) -> str:
-    bad = sum(each.ranked.states[word] for each in overviews for word in ("full", "down", "offline", "over"))
+    bad = sum(each.ranked.states[word] for each in overviews for word in ("full", "down", "offline", "unfit", "over"))
     count, shown = sum(each.ranked.count for each in overviews), sum(len(each.machines) for each in overviews)
     note = f"{count:,}" + (f", {bad:,} full or worse" if bad else "")
     return note + (f" ({shown:,} shown)" if shown < count else "")
+
+
+def stands(machine: Machine, overview: Overview) -> str:
+    """``unfit: No space left on device``."""
+    why = overview.ranked.unfit.get(machine.name)
+    return condition(machine) + (f": {why}" if why else "")
 
 
 def attributes(machine: Machine) -> str:

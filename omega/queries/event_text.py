@@ -185,6 +185,15 @@ def _why(event: Event, names: Names) -> str:
     return f": {reason}" if reason else ""
 
 
+_OF_MEMBERS = {
+    "register": "{member} joined (incarnation {incarnation})",
+    "deregister": "{member} left",
+    "expire": "lease of {member} expired",
+    "fit": "{member} can start tasks again",
+    "unfit": "{member} cannot start tasks: {reason}",
+}
+
+
 def _about_cell(same: Sequence[Event], where: str) -> str:
     first, more = same[0], same[0].more
     is_, has = ("is", "has") if len({event.machine for event in same}) <= 1 else ("are", "have")
@@ -200,12 +209,8 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
             return f"{where} {is_} in {place}"
         amounts = [f"{name} {format_amount(name, amount)}" for name, amount in more["capacity"].items()]
         return f"{where} {has} a new capacity: {', '.join(amounts)}"
-    if first.kind == "register":
-        return f"{more['member']} joined (incarnation {more['incarnation']})"
-    if first.kind == "deregister":
-        return f"{more['member']} left"
-    if first.kind == "expire":
-        return f"lease of {more['member']} expired"
+    if first.kind in _OF_MEMBERS:
+        return _OF_MEMBERS[first.kind].format(**more)
     if first.kind == "restore":
         return f"the cell was restored from a backup of version {more['of_version']:,}"
     if first.kind == "limit":

@@ -226,6 +226,10 @@ def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     return None, int(index), None, {"capacity": dimensions.numbers([int(word) for word in value.split(",")])}
 
 
+def _unfit(words: Sequence[str], _: "Dimensions") -> _Read:
+    return None, None, None, {"member": words[0], "incarnation": int(words[1]), "reason": " ".join(words[2:])}
+
+
 def _cut(words: Sequence[str], _: "Dimensions") -> _Read:
     number, agreed, first_lost, seen, _last = map(int, words)
     cut = Cut(number=number, agreed=agreed, first_lost=first_lost, seen=seen, at_ms=0, version=0, by=())
@@ -268,6 +272,8 @@ _READERS: Mapping[str, _Reader] = {
     "join": _join,
     "machine": _machine,
     **dict.fromkeys(("enlist", "leave", "lapse"), _named("member incarnation", "")),
+    "fit": _named("member incarnation"),
+    "unfit": _unfit,
     "limit": _limit,
     "restore": _named("of_version", ""),
     "cut": _cut,

@@ -9,7 +9,8 @@ from omega.cellstate.resources import SLOTS, UNBOUNDED, Resources
 if TYPE_CHECKING:
     from omega.cellstate.sums import CellSums, Shape
 
-_HOLDING = (MachineState.UP, MachineState.DRAINED, MachineState.UNFIT)
+HOLDING = (MachineState.UP, MachineState.DRAINED, MachineState.UNFIT)
+"""States in which a machine has what it runs."""
 STATES = ("up", "drained", "down", "offline", "unfit", "over")
 
 
@@ -75,7 +76,7 @@ class Fleet:
         most = self.room(need)
         if self.sums.over:
             return most
-        there = [(shape.capacity, n) for shape, n in self.sums.shapes.items() if shape.state in _HOLDING]
+        there = [(shape.capacity, n) for shape, n in self.sums.shapes.items() if shape.state in HOLDING]
         free = [sum(has[d] * n for has, n in there) - held for d, held in enumerate(self.sums.held)]
         return min((most, *(amount // wants for amount, wants in zip(free, need, strict=True) if wants)))
 
@@ -87,11 +88,11 @@ class Fleet:
         return {"total": self.total} | counts | {"over": self.sums.over}
 
     def utilisation(self, names: Sequence[str]) -> dict[str, dict[str, float]]:
-        """Return the share in use of machines that are up or drained, by resource; others offer nothing."""
+        """Return the share in use of machines that hold tasks, by resource; others offer nothing."""
         there = [
             [amount * count for amount in shape.capacity]
             for shape, count in self.sums.shapes.items()
-            if shape.state in _HOLDING
+            if shape.state in HOLDING
         ]
         capacity = [sum(column) for column in zip([0] * len(names), *there, strict=True)]
         return shares(names, capacity, self.sums.held)

@@ -106,7 +106,7 @@ class MachineStatus:
         agent = self.agent
         document = {
             "cell": self.cell.name,
-            **machine_json(self.cell.dimensions, self.machine, self.tasks),
+            **machine_json(self.cell.dimensions, self.machine, self.tasks, agent.unfit if agent is not None else ""),
             "agent": None
             if agent is None
             else {"incarnation": agent.incarnation, "live": agent.lives, "unfit": agent.unfit},

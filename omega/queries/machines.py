@@ -8,7 +8,7 @@ from omega.cellstate.errors import NotFound, Refused
 from omega.cellstate.model import MachineState
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Position
-from omega.queries.fleet import Fleet, shares
+from omega.queries.fleet import HOLDING, Fleet, shares
 from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
 
@@ -23,7 +23,7 @@ MOST_COMPLETED = 1_000
 
 
 def state_word(machine: "Machine") -> str:
-    """Return ``up``, ``drained``, ``down`` or ``offline``; with ``over`` when more is allocated than its capacity."""
+    """Return ``up``, ``drained``, ``down``, ``offline`` or ``unfit``; with ``over`` when it holds more than it has."""
     return machine.state.name.lower() + (", over" if machine.over else "")
 
 
@@ -139,7 +139,11 @@ def _over(rows: "Rows", size: int) -> Any:
 def list_machines(cell: "Queries", page: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
     """Return a page of machines as plain values; with `recent` errors on each, and since when it is not up."""
     tasks = tasks_on(cell.runs([machine.index for machine in page.machines]))
-    rows = [machine_json(cell.dimensions, machine, tasks.get(machine.index, 0)) for machine in page.machines]
+    why = unfit_reasons(cell, some=any(machine.state is MachineState.UNFIT for machine in page.machines))
+    rows = [
+        machine_json(cell.dimensions, machine, tasks.get(machine.index, 0), why.get(machine.name, ""))
+        for machine in page.machines
+    ]
     if recent is not None:
         since = states_since(cell, page.machines)
         for row in rows:
@@ -148,8 +152,8 @@ def list_machines(cell: "Queries", page: MachinePage, recent: Recently | None = 
 
 
 def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
-    """Return the share in use of machines that are up or drained, by resource; others offer nothing."""
-    there = [machine for machine in machines if machine.state in (MachineState.UP, MachineState.DRAINED)]
+    """Return the share in use of machines that hold tasks, by resource; others offer nothing."""
+    there = [machine for machine in machines if machine.state in HOLDING]
     capacity = [sum(machine.capacity[i] for machine in there) for i in range(len(names))]
     allocated = [sum(machine.allocated[i] for machine in there) for i in range(len(names))]
     return shares(names, capacity, allocated)
@@ -166,13 +170,19 @@ def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
     return tasks
 
 
-def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int) -> dict[str, Any]:
-    """Return a machine as plain values; amounts in the smallest units."""
+def unfit_reasons(cell: "Queries", *, some: bool) -> Mapping[str, str]:
+    """Return why machines cannot start tasks, by name; read only where `some` are unfit."""
+    return {name: record.unfit for name, record in cell.agents().items() if record.unfit} if some else {}
+
+
+def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int, unfit: str = "") -> dict[str, Any]:
+    """Return a machine as plain values; amounts in the smallest units. `unfit`: why it cannot start tasks."""
     return {
         "name": machine.name,
         "index": machine.index,
         "state": machine.state.name.lower(),
         "over": machine.over,
+        "unfit": unfit or None,
         "capacity": dimensions.numbers(machine.capacity),
         "allocated": dimensions.numbers(machine.allocated),
         "tasks": tasks,

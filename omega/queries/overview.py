@@ -1,7 +1,7 @@
 """A cell at one moment, as `omega.queries.mirror.overviews` makes it for a live view."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.model import Job, Machine, MachineState
@@ -85,6 +85,8 @@ class RankedMachines:
     states: Mapping[str, int]
     utilisation: Mapping[str, Mapping[str, float]]
     first: list[Machine]
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    """Why machines cannot start tasks, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ TROUBLE = {"down": 0, "offline": 0, "unfit": 0, "full": 2, "drained": 3, "up": 4
 
 
 def trouble(machine: Machine) -> int:
-    """How much a machine wants attention: down and offline first, then over, full, drained, up."""
+    """How much a machine wants attention: down, offline and unfit first, then over, full, drained, up."""
     return TROUBLE.get(condition(machine), 1)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from omega.cellstate.model import Machine, MachineState
-from omega.queries.fleet import shares
+from omega.queries.fleet import HOLDING, shares
+from omega.queries.machines import unfit_reasons
 from omega.queries.overview import FULL, TROUBLE, RankedMachines
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ def ranked(cell: "Queries", snapshot: "Snapshot", most: int) -> RankedMachines:
     full = (state == MachineState.UP) & ~over & (fullness >= FULL)
     trouble = np.where(over, OVER, np.where(full, TROUBLE["full"], _OF_STATE[state]))
     order = np.lexsort((rows[0], -fullness, trouble))[:most]
-    there = (state == MachineState.UP) | (state == MachineState.DRAINED)
+    there = np.isin(state, HOLDING)
     sums = [[int(amount) for amount in amounts[:, there].sum(axis=1)] for amounts in (capacity, used)]
     counts = Counter({each.name.lower(): int((state == each).sum()) for each in MachineState})
     counts |= Counter({"full": int(full.sum()), "over": int(over.sum())})
     first = _machines(cell, rows[:, order].T.tolist(), size)
-    return RankedMachines(rows.shape[1], counts, shares(cell.dimensions.names, *sums), first)
+    why = unfit_reasons(cell, some=bool(counts["unfit"]))
+    return RankedMachines(rows.shape[1], counts, shares(cell.dimensions.names, *sums), first, why)
 
 
 def _fullness(capacity: Any, used: Any) -> Any:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_MACHINES = 20
 """Machines that each demand excludes and that are listed by name when not all of them are asked for."""
+MOST_UNFIT = 3
+"""Machines that are listed because they cannot start tasks."""
 
 
 class Shortfall:
@@ -28,6 +30,7 @@ class Shortfall:
         indices = sorted(
             {index for part in explanation.parts for step in part.steps for index in step.machines}
             | {index for part in explanation.parts for index in part.away}
+            | set(self._unfit())
         )
         self.machines = {at: name for at, (name, *_) in zip(indices, cell.described(indices), strict=True)}
         """Names of the machines that are listed, by index."""
@@ -68,7 +71,23 @@ class Shortfall:
         """Return what to do about the demands of a group, and about machines that satisfy them and are away."""
         large = any(step.reason == "TOO_LARGE" for step in part.steps)
         suits = "is large enough" if large else "satisfies its constraints"
-        return [*part.advice, *(self._comes_back(index, suits) for index in part.away)]
+        unfit = () if part.fits >= part.unplaced else (index for index in self._unfit() if index not in part.away)
+        return [
+            *part.advice,
+            *(self._comes_back(index, suits) for index in part.away),
+            *(f"machine {self.machines[index]} {self._starts_none(self.machines[index])}" for index in unfit),
+        ]
+
+    def _unfit(self) -> list[int]:
+        """Return machines that cannot start tasks, the first `MOST_UNFIT`."""
+        from omega.cellstate.model import MachineState
+
+        return [int(index) for index in (self.snapshot.rows[2] == MachineState.UNFIT).nonzero()[0][:MOST_UNFIT]]
+
+    def _starts_none(self, name: str) -> str:
+        record = self.cell.agents().get(name)
+        why = record.unfit if record is not None else "its agent left"
+        return f"cannot start tasks ({why}); it takes tasks again when it can"
 
     def _comes_back(self, index: int, suits: str) -> str:
         from omega.cellstate.model import MachineState
@@ -78,9 +97,7 @@ class Shortfall:
         if state in (MachineState.DRAINED, MachineState.DOWN):
             return f"{has} and is {state.name.lower()}; it takes tasks after omega machine up {name}"
         if state is MachineState.UNFIT:
-            record = self.cell.agents().get(name)
-            why = record.unfit if record is not None else "its agent left"
-            return f"{has} and cannot start tasks ({why}); it takes tasks again when it can"
+            return f"{has} and {self._starts_none(name)}"
         if state is MachineState.OFFLINE:
             return f"{has} and is offline; it takes tasks when its agent runs again"
         return f"{has} and is over: it holds more than it has; it takes tasks when enough of them have ended"

@@ -70,7 +70,7 @@ def _notes(wants: Locality, snapshot: Snapshot) -> Iterator[str]:
     found = {name: [m for m in attributes.named(name) if states[m] != MachineState.GONE] for name in wants.machines}
     unknown = [name for name, machines in found.items() if not machines]
     idle = [name for name, machines in found.items() if machines and not snapshot.up[machines].any()]
-    for names, what in ((unknown, "not in the cell"), (idle, "drained or down")):
+    for names, what in ((unknown, "not in the cell"), (idle, "not up")):
         if names:
             yield f"locality: {_listed(names)} {'is' if len(names) == 1 else 'are'} {what}, and ignored"
     if wants.where and not holds(wants.where, attributes).any():

@@ -128,7 +128,7 @@ def test_a_submission_warns_of_a_locality_without_effect(omega: Omega, cell: Red
     file.write_text("name: a\ntasks: [{locality: {machines: [m0, m1, m99], wait: [2s]}}]")
     said = omega.run("job", "submit", str(file)).stderr
     assert "locality: m99 is not in the cell, and ignored" in said
-    assert "locality: m1 is drained or down, and ignored" in said
+    assert "locality: m1 is not up, and ignored" in said
     file.write_text("name: b\ntasks: [{locality: {machines: [m1], domains: [], wait: [2s]}}]")
     said = omega.run("job", "submit", str(file)).stderr
     assert "no machine with the data is up; the tasks may run anywhere after 2 s" in said

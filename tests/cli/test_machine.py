@@ -9,6 +9,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.queries.mirror import CellMirror
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 
@@ -19,6 +20,7 @@ def machine(name: str, index: int, **other: object) -> dict[str, object]:
         "index": index,
         "state": "up",
         "over": False,
+        "unfit": None,
         "capacity": {"cpu": 4000, "memory": 4096},
         "allocated": {"cpu": 0, "memory": 0},
         "tasks": 0,
@@ -238,3 +240,28 @@ def test_the_removal_of_a_machine_says_that_its_agent_ends(omega: Omega, cell: R
     cell.join(me.member, [MachineSpec("h1", (4000, 4096))], 0)
     assert omega.text("machine", "drain", "h1") == "machine h1 drained\n"
     assert omega.text("machine", "remove", "h1") == "machine h1 removed · its agent ends\n"
+
+
+def test_why_a_machine_cannot_start_tasks_stands_wherever_it_is_looked_for(omega: Omega, cell: RedisCell) -> None:
+    lease = cell.register_agent("h", "n", 600_000, 0)
+    cell.join("agent/h", [MachineSpec("h", (4_000, 4_096))], 0)
+    cell.report_fitness(lease, [0], "No space left on device", 0)
+    cell.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 64), 1),))], 0, "ada")
+    why = "No space left on device"
+    assert why in omega.text("machine", "list")
+    (listed,) = omega.json("machine", "list")["machines"]
+    assert (listed["state"], listed["unfit"]) == ("unfit", why)
+    assert omega.json("machine", "status", "h")["unfit"] == why
+    assert f"agent/h cannot start tasks: {why}" in omega.text("events", "--kind", "unfit")
+    assert why in omega.text("job", "why", "j")
+    seen = omega.text("top", "--once")
+    assert f"unfit: {why}" in seen
+    assert f"agent/h cannot start tasks: {why}" in seen
+    assert omega.json("top", "--once")["troubled"][0]["unfit"] == why
+    mirror = CellMirror(cell, "store")
+    mirror.read(10_000)
+    assert [row["unfit"] for row in mirror.machines()["machines"]] == [why]
+    cell.report_fitness(lease, [0], "", 0)
+    mirror.read(11_000)
+    assert [row["unfit"] for row in mirror.machines()["machines"]] == [None]
+    assert "agent/h can start tasks again" in omega.text("events", "--kind", "fit")

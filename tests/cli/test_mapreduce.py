@@ -257,7 +257,7 @@ def test_where_shards_were_read(omega: Omega, cell: RedisCell, tmp_path: Path) -
     after = "workers anywhere take their shards after 0.2 s"
     assert warned == [
         "job words, group workers: locality: m9 is not in the cell, and ignored",
-        "job words, group workers: locality: m1 is drained or down, and ignored",
+        "job words, group workers: locality: m1 is not up, and ignored",
         "job words, group workers: locality: no machine with the data has the attribute dc, so no other one is near it",
         f"job words: input.locality: no machine with the data of {tmp_path}/b, {tmp_path}/c is up; {after}",
     ]

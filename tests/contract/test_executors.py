@@ -223,6 +223,8 @@ def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_i
     cell.report_fitness(lease, [0], "No space left on device", 2)
     assert states(cell) == ["unfit"]
     assert cell.agents()["h"].unfit == "No space left on device"
+    told = [fact.words for fact in cell.facts() if fact.words[0] in ("unfit", "fit")]
+    assert told == [("unfit", "agent/h", str(lease.incarnation), "No", "space", "left", "on", "device")]
     assert member.place("a", (0, 1)).claims == ((0, Verdict.DOWN),)
     (run,) = cell.runs([0])
     cell.set_machine_state(0, MachineState.DRAINED, 3, "ada")
@@ -235,6 +237,7 @@ def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_i
     assert cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 6, "agent/h") == [1]
     cell.report_fitness(lease, [0], "", 7)
     assert (states(cell), cell.agents()["h"].unfit) == (["up"], "")
+    assert [fact.words[:2] for fact in cell.facts() if fact.words[0] == "fit"] == [("fit", "agent/h")]
     assert member.place("a", (0, 1)).placed == 1
     cell.report_fitness(lease, [0], "again", 8)
     assert cell.deregister_executor(lease, 9, "agent/h", reaped=False)

@@ -47,8 +47,9 @@ def test_an_end_and_errors_of_the_process_are_refusals(apart: Apart) -> None:
     assert apart.call(hang_for, "good") == "good"
 
 
+@pytest.mark.parametrize("how", [pytest.param(how, marks=pytest.mark.chaos) for how in ("sleep", "loop")] + ["lock"])
 def test_a_runner_that_hangs_for_a_job_is_not_asked_about_it_again_at_once(
-    apart: Apart, monkeypatch: pytest.MonkeyPatch
+    apart: Apart, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr("omega.live.called_apart.CALL_SECONDS", 0.5)
     entry = RegistryEntry(
@@ -64,13 +65,13 @@ def test_a_runner_that_hangs_for_a_job_is_not_asked_about_it_again_at_once(
         )  # fmt: skip
 
     with pytest.raises(HangError):
-        runner.start(task("lock-1"))
+        runner.start(task(f"{how}-1"))
     with pytest.raises(BadInput, match="not asked again yet"):
-        runner.start(task("lock-1"))
+        runner.start(task(f"{how}-1"))
     assert runner.start(task("good")).command == ["true"]
 
 
-@pytest.mark.parametrize("how", [pytest.param("sleep", marks=pytest.mark.chaos), "lock"])
+@pytest.mark.parametrize("how", [pytest.param(how, marks=pytest.mark.chaos) for how in ("sleep", "loop")] + ["lock"])
 def test_an_admission_that_hangs_refuses_the_job_and_admits_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.model import JobState
+from omega.cellstate.model import JobSpec, JobState, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import DEFAULT_EXECUTOR, check, made_cell, simple_job, submit, until
@@ -65,4 +65,32 @@ def test_a_step_of_the_wall_clock_delays_and_ends_nothing(store_url: str, tmp_pa
         until(lambda: state(cell, "runs") is JobState.DONE, "the task ends when its time is over")
         assert not any(fact.words[0] == "end" and "lost" in fact.words for fact in cell.facts(0, 10_000))
         assert group.dead() == {}
+        check(cell)
+
+
+@pytest.mark.parametrize("off", [-600.0, pytest.param(600.0, marks=pytest.mark.chaos)])
+def test_a_machine_whose_clock_is_ten_minutes_off_runs_tasks(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off: float
+) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    (tmp_path / "sitecustomize.py").write_text(MOVED)
+    ahead = tmp_path / "ahead"
+    ahead.write_text(str(off))
+    settings = {"PYTHONPATH": str(tmp_path), "AHEAD": str(ahead)}
+    group = ProcessSupervisor(
+        store_url, f"off{off:.0f}", tmp_path / "logs", lease_ms=LEASE_MS, bound=True, settings=settings
+    )
+    with made_cell(store_url, group.cell) as cell, group:
+        for member in ("batch/0", "agent/h1"):
+            group.start(member)
+        group.wait_ready(cell)
+        extra = {"command": ["sleep", "2"], "time_limit": 60_000}
+        submit(cell, [JobSpec("runs", "runs", "batch", (TaskGroup((100, 64), 2, 0, extra),))])
+        until(lambda: state(cell, "runs") is JobState.DONE, "its tasks run and end")
+        (machine,) = cell.machines()
+        assert (machine.state, cell.agents()["h1"].unfit) == (MachineState.UP, "")
+        facts = cell.facts(0, 10_000)
+        assert not [fact for fact in facts if fact.words[0] in ("lost", "failed", "evicted", "lapse", "unfit")]
+        ends = [fact.at_ms for fact in facts if fact.words[0] == "finished"]
+        assert all(abs(at - cell.store_ms()) < 300_000 for at in ends), "ends have the time of the store"
         check(cell)

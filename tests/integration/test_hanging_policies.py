@@ -1,5 +1,6 @@
 """A policy that does not return: its scheduler is ended and started again, and only the job that it hangs at waits."""
 
+import os
 import re
 import signal
 import time
@@ -79,3 +80,32 @@ def test_a_scheduler_ends_after_sigterm_while_a_policy_hangs(
         time.sleep(2.0)  # it hangs by now; if it did not, the scheduler would end with 0
         group.members["batch/0"].send_signal(signal.SIGTERM)
         assert group.members["batch/0"].wait(30) == 1, "it was killed"
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("how", hanging_policies.HANGS)
+def test_the_successor_on_another_computer_sets_the_job_aside(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The first one and its watch are killed once the watch said at which job it hung: only the store knows it then."""
+    started(monkeypatch, "placement")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "other").mkdir()
+    with (
+        made_cell(store_url, f"successor-{how}", 2) as cell,
+        started_processes(cell, store_url, tmp_path / "one", "batch/0") as one,
+    ):
+        serve(cell)
+        submit(cell, [simple_job(f"{how}-1")])
+        until(lambda: set(re.findall(r"[\w.]+ not return|hanging_policies.py", why(cell, f"{how}-1"))) >= SAID, "why")
+        os.killpg(one.members["batch/0"].pid, signal.SIGKILL)
+        with started_processes(cell, store_url, tmp_path / "other", "batch/1") as other:
+            until(lambda: f"{how}-1" in cell.figures().get("batch/1", {}).get("hung", {}), "it sets the job aside, too")
+            good = {f"good-{n}" for n in range(5)}
+            submit(cell, [simple_job(name) for name in sorted(good)])
+            until(lambda: placed(cell) >= good, "the other jobs are placed", 60.0)
+            words = [fact.words for fact in cell.facts(0, 10_000)]
+            before = words[: max(n for n, each in enumerate(words) if each[0] == "place")]
+            hung = [each for each in before if each[:2] == ("enlist", "batch/1")][1:]
+            assert hung == [], "it did not hang at the job before it placed the others"
+            assert other.members["batch/1"].poll() is None

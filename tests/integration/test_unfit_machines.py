@@ -1,20 +1,27 @@
 """A machine that cannot start tasks says so, takes none, keeps what it runs, and comes back by itself."""
 
 import os
+import resource
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from omega.cellstate.audit import verify
+from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.live.agent import fitness
 from omega.live.agent.agent import Agent
+from omega.live.agent.run_as import admit
+from omega.live.agent.task_start import account
+from omega.live.runners import containers
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
-from tests.integration.stage import all_facts, until
+from tests.integration.stage import all_facts, check, made_cell, seen, started_processes, submit, until
 
 pytestmark = pytest.mark.server
 SLEEP = ("sh", "-c", "echo $$; exec sleep 600")
@@ -31,7 +38,7 @@ def ground(store_url: str, tmp_path: Path) -> Iterator[Ground]:
     """Its state directory is a disk of its own where that is allowed."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", disk], check=False, capture_output=True)
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", disk], check=False, capture_output=True)
     try:
         with grounded(store_url, disk) as made:
             yield made
@@ -117,3 +124,152 @@ def test_an_iteration_that_does_not_come_through(ground: Ground) -> None:
     agent.look()
     assert state(ground) == "unfit", "one iteration is not enough"
     look_until(agent, lambda: state(ground) == "up", "it comes back by itself")
+
+
+def directory(ground: Ground, name: str) -> Path:
+    (place,) = ground.state.glob(f"agents/*/*/tasks/{name}.*")
+    return place
+
+
+@contextmanager
+def limited(pid: int, what: int, most: int) -> Iterator[None]:
+    """Give a process a limit for as long as the block lasts."""
+    before = resource.prlimit(pid, what)
+    resource.prlimit(pid, what, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, what, before)
+
+
+def first_free(pid: int) -> int:
+    """The lowest descriptor that a process could open: those above it stay usable below any limit."""
+    lasting = set.intersection(*({int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()} for _ in range(20)))
+    return next(number for number in range(len(lasting) + 1) if number not in lasting)
+
+
+@pytest.mark.parametrize("whose", ["guard", "supervisor"])
+def test_no_more_files_may_be_opened(ground: Ground, whose: str) -> None:
+    agent = ground.agent(lease_ms=4_000)
+    runs, ends = ground.run(*SLEEP), ground.run("sh", "-c", "echo $$; sleep 3")
+    agent.look()
+    pid = ground.pid(runs)
+    ground.pid(ends)
+    process = agent.guard.pid if whose == "guard" else int((directory(ground, runs) / "supervisor").read_text())
+    with limited(process, resource.RLIMIT_NOFILE, first_free(process)):
+        name = ground.run("true")
+        look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
+        assert state(ground) == "unfit"
+        assert "Too many open files" in ground.cell.agents()["h1"].unfit
+        look_until(agent, lambda: ground.group(ends).finished, "what runs ends by itself and is reported")
+        until_seconds = time.monotonic() + 5.0  # longer than a lease
+        look_until(agent, lambda: time.monotonic() > until_seconds, "a lease passes")
+        assert alive(pid), "what runs runs on"
+    check_comes_back(ground, agent, name)
+
+
+def test_no_more_processes_may_be_started(ground: Ground) -> None:
+    """Of the account of the tasks: root itself has no such limit."""
+    if os.getuid():
+        pytest.skip("needs root, to be another account")
+    for place in (ground.state, *ground.state.parents):
+        place.chmod(place.stat().st_mode | 0o011)
+        if place.name.startswith("pytest-of"):
+            break
+    user = account("nobody")
+    agent = ground.agent(user=user)
+    admit(agent.places, user)
+    runs = ground.run(*SLEEP)
+    agent.look()
+    pid, before = ground.pid(runs), resource.getrlimit(resource.RLIMIT_NPROC)
+    supervisor = int((directory(ground, runs) / "supervisor").read_text())
+    name = ""
+    with (
+        limited(supervisor, resource.RLIMIT_NPROC, 0),
+        limited(agent.guard.pid, resource.RLIMIT_NPROC, 0),
+        limited(os.getpid(), resource.RLIMIT_NPROC, 0),
+    ):
+        name = ground.run("true")
+        look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
+        assert state(ground) == "unfit"
+        assert "Resource temporarily unavailable" in ground.cell.agents()["h1"].unfit
+        at = time.monotonic() + 1.0
+        look_until(agent, lambda: time.monotonic() > at, "trials are made")
+        assert state(ground) == "unfit", "a trial does what a start does"
+        assert alive(pid)
+    assert resource.getrlimit(resource.RLIMIT_NPROC) == before
+    check_comes_back(ground, agent, name)
+
+
+def test_a_container_engine_that_sleeps(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(fitness, "ASK_SECONDS", 0.0)
+    engine, bed = tmp_path / "engine", tmp_path / "bed"
+    engine.write_text(f'#!/bin/sh\n[ -e {bed} ] && exec sleep 1000\n[ "$1" = version ] && echo 99.1\nexit 0\n')
+    engine.chmod(0o755)
+    agent = ground.agent(runners={"r": containers.Docker(str(engine))})
+    runs = ground.run(*SLEEP)
+    agent.look()
+    pid = ground.pid(runs)
+    bed.touch()
+    name = ground.run("true", runner="r", image="any")
+    look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
+    assert state(ground) == "unfit"
+    assert ground.cell.agents()["h1"].unfit == "runner r: does not answer"
+    at = time.monotonic() + 1.0
+    look_until(agent, lambda: time.monotonic() > at, "trials are made")
+    assert state(ground) == "unfit"
+    assert alive(pid)
+    bed.unlink()
+    check_comes_back(ground, agent, name)
+
+
+@pytest.mark.chaos
+def test_an_agent_that_cannot_tell_what_runs_gives_up_its_lease(
+    store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    with (
+        made_cell(store_url, f"blind-{os.getpid()}") as cell,
+        started_processes(cell, store_url, tmp_path, "batch/0", "agent/h1", lease_ms=1_000) as group,
+    ):
+        log = tmp_path / "log"
+        command = ["flock", "-n", f"{log}.lock", "sh", "-c", f"echo $OMEGA_MACHINE $$ >> {log}; exec sleep 600"]
+        extra = {"command": command, "grace": 100}
+        submit(cell, [JobSpec("runs", "runs", "batch", (TaskGroup((100, 64), 1, 0, extra),))])
+        until(log.exists, "its task runs")
+        group.start("agent/h2")
+        until(lambda: len(cell.agents()) == 2, "another machine joins")
+        (lock,) = (tmp_path / "state").glob("**/tasks/runs.*/lock")
+        lock.rename(f"{lock}.away")
+        lock.mkdir()  # a file of the state directory that cannot be read
+        until(lambda: seen(cell, "lapse"), "its lease lapses")
+        said = [" ".join(fact.words[3:]) for fact in seen(cell, "unfit")]
+        assert any(each.startswith("gives up its lease: cannot tell what runs: ") for each in said), said
+        until(lambda: len(log.read_text().split("\n")) == 3, "the task runs elsewhere, once the first one has ended")
+        lock.rmdir()
+        Path(f"{lock}.away").rename(lock)
+        until(lambda: {machine.state.name for machine in cell.machines()} == {"UP"}, "it comes back", 90.0)
+        check(cell)
+
+
+@pytest.mark.parametrize("tasks", [5, pytest.param(50, marks=pytest.mark.chaos)])
+def test_a_disk_that_is_full_for_longer_than_a_lease(ground: Ground, tmp_path: Path, tasks: int) -> None:
+    """It takes hours as it takes these seconds: all that the agent writes in a lease is written several times."""
+    if not os.path.ismount(ground.state):
+        pytest.skip("may not mount a disk here")
+    agent, go = ground.agent(lease_ms=1_500), tmp_path / "go"
+    command = ["sh", "-c", f"echo $$; until [ -e {go} ]; do sleep 0.2; done; echo end"]
+    name = "many"
+    ground.cell.submit([JobSpec(name, name, "batch", (TaskGroup((50, 32), tasks, 0, {"command": command}),))], 0, "ada")
+    ground.place(name, tasks)
+    begun = ground.state.glob
+    look_until(agent, lambda: len([*begun("agents/*/*/tasks/*/stdout.0")]) == tasks, "all run")
+    with pytest.raises(OSError, match="No space"):
+        fill(ground.state / "filler")
+    full = time.monotonic() + (3.0 if tasks < 10 else 15.0)
+    look_until(agent, lambda: time.monotonic() > full, "several leases pass")
+    go.touch()
+    look_until(agent, lambda: ground.group(name).finished == tasks, "all end by themselves and are reported")
+    assert [fact.words[0] for fact in all_facts(ground.cell) if fact.words[0] in ("lost", "failed", "evicted")] == []
+    (ground.state / "filler").unlink()

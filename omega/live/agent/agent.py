@@ -9,6 +9,7 @@ state, or an agent that was (semantics 16). Tasks run under supervisors (supervi
 
 import os
 import shutil
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +30,11 @@ from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.fitness import Fitness, StalledError
+from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine, UnansweredError
 from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice, sweep
-from omega.live.agent.lease_file import now
+from omega.live.agent.lease_file import now, with_spare
 from omega.live.agent.orders import Site, group_spec, order
 from omega.live.agent.output import KEEP_BYTES, EndedTasks, Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, PlacementKey
@@ -53,6 +55,10 @@ CHECK_SECONDS = 0.004
 """Time between two looks at the locks of all tasks, for each of them: a look takes some 30 µs."""
 LATE_SECONDS = 1.0
 """Ends reported later than this carry the time of the end."""
+
+
+class BlindError(OSError):
+    """The agent cannot tell which of its tasks run."""
 
 
 @dataclass(slots=True)
@@ -76,6 +82,8 @@ class Agent:
     """Whether a task must wait for the end of another before it starts (semantics 2)."""
     behind: bool = False
     """Whether more tasks may start than the iteration started."""
+    blind: float = field(default=0.0, init=False)
+    """Since when the agent cannot tell what runs; 0 while it can."""
     removed: bool = field(default=False, init=False)
     """Whether an operator removed the machine after this agent offered it."""
     lease: Renewal = field(init=False)
@@ -98,7 +106,7 @@ class Agent:
         self._ended = EndedTasks(self.places, self.keep_bytes)
         self.lease = Renewal(self.places, self.lease_ms)
         self.guard = GuardLine(self.places.top)
-        self.fitness = Fitness(self.places)
+        self.fitness = Fitness(self.places, self.guard, self.user, self.runners)
 
     @property
     def name(self) -> str:
@@ -168,6 +176,20 @@ class Agent:
         for kept in self.kept.values():
             kept.stop()
 
+    @property
+    def longest_grace(self) -> float:
+        """Return the seconds within which its tasks end after they were asked to."""
+        return max((kept.longest_grace for kept in self.kept.values()), default=0.0)
+
+    def kill(self) -> None:
+        """Kill the tasks that still run, and their supervisors, which stand still."""
+        left = [kept for kept in self.kept.values() if kept.lives]
+        supervisors = {pid for kept in left if (pid := kept.supervisor)}
+        kill_tasks([kept.place for kept in left], supervisors)
+        for pid in supervisors:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     # Iterating
 
     def look(self) -> None:
@@ -201,14 +223,21 @@ class Agent:
         with suppress(OmegaError, OSError):  # the renewal says it later
             self._report_fitness()
 
+    def give_up(self, why: str) -> None:
+        """Let the lease lapse, and say why: by its end the tasks here have ended, and may run elsewhere."""
+        self.fitness.failed(OSError(f"gives up its lease: {why}"))
+        with suppress(OmegaError):
+            self._report_fitness()
+        self.lease.membership = None
+
     def _report_fitness(self) -> None:
         """Tell the store whether this computer can start tasks, when that changed."""
         if self.lease.stalled:
             self.fitness.failed(StalledError(self.lease.stalled))
             self.fitness.reported, self.lease.stalled = self.fitness.reason, ""
-        said, membership = self.fitness.reason, self.lease.membership
-        if said != self.fitness.reported and membership is not None and self._index is not None:
-            self.cell.report_fitness(membership, [self._index], said, self.ms())
+        said, membership, index = self.fitness.reason, self.lease.membership, self._index
+        if said != self.fitness.reported and membership is not None and index is not None:
+            with_spare(lambda: self.cell.report_fitness(membership, [index], said, self.ms()))
             self.fitness.reported = said
 
     @property
@@ -224,11 +253,17 @@ class Agent:
             self._checked = now()
             self.guard.ended &= {str(kept.place) for kept in self.kept.values()}
         ended, guard = self.guard.ended, self.guard.pid
-        return [
-            kept
-            for kept in self.kept.values()
-            if (whole or kept.guard != guard or str(kept.place) in ended) and not kept.lives
-        ]
+        try:
+            over = [
+                kept
+                for kept in self.kept.values()
+                if (whole or kept.guard != guard or str(kept.place) in ended) and not kept.lives
+            ]
+        except OSError as error:
+            self.blind = self.blind or now()
+            raise BlindError(f"cannot tell what runs: {error}") from None
+        self.blind = 0.0 if whole else self.blind
+        return over
 
     @property
     def has_output(self) -> bool:
@@ -301,7 +336,7 @@ class Agent:
                 TaskEnd(self._index, key.placement, kind, str(key.task), reason, key.job, key.submitted_ms)
                 for key in keys
             ]
-            self.cell.end(ends, self.ms(), self.executor)
+            with_spare(lambda: self.cell.end(ends, self.ms(), self.executor))
 
     def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
         """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues.
@@ -330,6 +365,12 @@ class Agent:
         enter = partial(may_enter, user=self.user)
         lease, own = self.places.lease, job.kind in OWN_KINDS
         site = Site(self.name, incarnation, lease, size, self.surroundings, enter, self.user, self.runners)
+        try:
+            self.fitness.ask(str(group_spec(job, key.group).get("runner") or ""))
+        except OSError as error:
+            self.fitness.failed(error)
+            self._end([key], EndKind.EVICTED, "unfit")
+            return
         try:
             what = order(job, key, place, site, self._own() if own else {})
         except BadInput as error:
@@ -369,6 +410,8 @@ class Agent:
         sweep(own)
         for kept in own:
             how, reason = kept.ending()
+            if kept.result()["how"] == "unfit":
+                self.fitness.failed(OSError(kept.result()["reason"]))
             # A task that ended did so before its deadline, so its end counts although its placement was given up (27).
             if not kept.unlisted or how in (EndKind.FINISHED, EndKind.FAILED):
                 ago = int(kept.ended_ago) if kept.ended_ago >= LATE_SECONDS else 0
@@ -377,7 +420,8 @@ class Agent:
                 endings[ago].append(ending)
         self.cell.keep_tails(self._tails.last(own) | self._measured(own))
         for ago, ended in sorted(endings.items(), reverse=True):
-            self.cell.end(ended, self.ms() - 1000 * ago, self.executor)
+            # Its script may not have been read yet.
+            with_spare(partial(self.cell.end, ended, self.ms() - 1000 * ago, self.executor))
         for kept in over:
             self._ended.add(kept.key)
             self.cgroups.remove(str(kept.key))

@@ -6,11 +6,12 @@ long as tasks run; a restarted agent starts another guard, which watches the tas
 killed the agent starts another one, or without an agent a supervisor does.
 
 A supervisor has at most `MOST_TASKS` tasks, all of one incarnation of the agent. It gets lines of JSON with the task's
-lock, ``{"start": DIRECTORY, "store": URL}``, and says ``{"ended": DIRECTORY}``.
+lock, ``{"start": DIRECTORY, "store": URL}``, and says ``{"ended": DIRECTORY, "unfit": BOOLEAN}``: whether the machine
+could not start it.
 
-The agent sends lines of JSON through a socket: ``{"start": DIRECTORY, "store": URL}`` and ``{"ping": true}``. It
-receives ``{"started": DIRECTORY}``, ``{"refused": DIRECTORY, "why": …}``, ``{"pong": true}`` and
-``{"ended": DIRECTORY}``. Standard library only.
+The agent sends lines of JSON through a socket: ``{"start": DIRECTORY, "store": URL}``, ``{"try": true}`` and
+``{"ping": true}``. It receives ``{"started": DIRECTORY}``, ``{"refused": DIRECTORY, "why": …}``, ``{"tried": WHY}``,
+``{"pong": true}`` and ``{"ended": DIRECTORY}``. Standard library only.
 """
 
 import fcntl
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from omega.file_lock import held, take_lock
-from omega.live.agent.lease_file import KILLED, Lease, now, read_lease
+from omega.live.agent.lease_file import KILLED, Lease, keep_spare, now, read_lease
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process
 from omega.live.agent.process_tree import (
     Table,
@@ -46,7 +47,7 @@ from omega.live.agent.process_tree import (
     tree,
 )
 from omega.live.agent.supervisor import supervise
-from omega.live.agent.task_start import MARK, clean_up
+from omega.live.agent.task_start import CLEAN_SECONDS, MARK, clean_up, end_clean_up
 
 SCAN_SECONDS = 1.0
 """Interval of the search for tasks that another guard started."""
@@ -55,8 +56,12 @@ LOOK_SECONDS = 5.0
 SOON_SECONDS = 0.05
 MOST_TASKS = 32
 """Tasks of a supervisor: as many are lost with it, and share its memory of some 8 MB."""
+DESCRIPTORS = 10
+"""Descriptors that the start of a task needs here and in its supervisor, with some to spare."""
 SENDS = 3
 """Supervisors that a task is sent to, of which the first may just have been killed."""
+HALT_SECONDS, SOON_AGAIN_SECONDS, MOST_HALTS = 3.0, 60.0, 3
+"""A supervisor that stands still for so long is resumed; one that does so again within a minute, so many times."""
 LOCK = "guard.lock"
 """Held as a shared lock by all running guards of a machine."""
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
@@ -109,7 +114,11 @@ class Helper:
     tasks: dict[Path, dict[str, Any]] = field(default_factory=dict)
     alone: bool = False
     """Whether it takes no further task."""
-    halted: bool = False
+    halted: float = 0.0
+    """Since when it stands still; 0 while it does not."""
+    halts: int = 0
+    """How often it was resumed, one soon after the other."""
+    resumed: float = 0.0
     unread: bytes = b""
 
 
@@ -126,8 +135,8 @@ class Guard:
         """Tasks that ended, by directory and time of their order: a name may be used again."""
         self.deadlines: dict[str, Lease] = {}
         """The last lease seen, by incarnation."""
-        self.cleaning: dict[Path, subprocess.Popen[bytes]] = {}
-        """Running clean-ups after runners of tasks that were killed."""
+        self.cleaning: dict[Path, tuple[subprocess.Popen[bytes], float]] = {}
+        """Running clean-ups after runners of tasks that were killed, each with its end."""
         self.scanned = self.looked = 0.0
         self.listed = 0
         """When the directory of the tasks had changed as it was listed last, in nanoseconds; 0 to list it again."""
@@ -147,7 +156,7 @@ class Guard:
         signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
         while True:
             # The signal may end a long halt of this process: deadlines come first, then the agent, which may ping.
-            due = min(self.enforce(), self.scanned + SCAN_SECONDS)
+            due = min(self.enforce(), self._resume(), self._end_clean_ups(), self.scanned + SCAN_SECONDS)
             for key, _ in self.selector.select(max(0.0, due - now())):
                 if key.fileobj is self.wakes:
                     with suppress(BlockingIOError):
@@ -159,7 +168,11 @@ class Guard:
                     self._hear_of(key.data)
             if now() - self.scanned >= SCAN_SECONDS:
                 self._scan()
-            if self.channel is None and not self.own_tasks and (not self.foreign or self._relieved()):
+            if (
+                self.channel is None
+                and not (self.own_tasks or self.cleaning)
+                and (not self.foreign or self._relieved())
+            ):
                 return
 
     @property
@@ -209,11 +222,37 @@ class Guard:
     def _clean_up(self, place: Path, order: dict[str, Any]) -> None:
         """Start the clean-up of a task's runner, if it has one that does not run; nothing here waits for its end."""
         running = self.cleaning.get(place)
-        if running is None or running.poll() is not None:
+        if running is None or running[0].poll() is not None:
             with suppress(OSError, subprocess.SubprocessError):
-                started = clean_up(order)
+                started = clean_up(order, place)
                 if started is not None:
-                    self.cleaning[place] = started
+                    self.cleaning[place] = started, now() + CLEAN_SECONDS
+
+    def _resume(self) -> float:
+        """Resume supervisors that stand still, and end one that is stopped again and again; returns when to look again.
+
+        A task can stop its supervisor, whose other tasks then neither end nor are reported.
+        """
+        due = float("inf")
+        for pid, helper in self.own.items():
+            if not helper.halted:
+                continue
+            if now() - helper.halted < HALT_SECONDS:
+                due = min(due, helper.halted + HALT_SECONDS)
+                continue
+            helper.halts = helper.halts + 1 if now() - helper.resumed < SOON_AGAIN_SECONDS else 1
+            helper.halted, helper.resumed = 0.0, now()
+            os.kill(pid, signal.SIGCONT if helper.halts <= MOST_HALTS else signal.SIGKILL)
+        return due
+
+    def _end_clean_ups(self) -> float:
+        """End clean-ups whose time is over; returns when the next one's is."""
+        for place, (process, until) in list(self.cleaning.items()):
+            if until <= now():
+                end_clean_up(place, process, lambda: tree(children()))
+                process.poll()
+                del self.cleaning[place]
+        return min((until for _, until in self.cleaning.values()), default=float("inf"))
 
     def _kill_foreign(self, places: Sequence[Path], *, supervisors_too: bool) -> None:
         """Kill the processes of tasks of another guard, whose lease is over or whose supervisors were killed."""
@@ -239,7 +278,7 @@ class Guard:
     def _reap(self) -> None:
         """Record supervisors that ended, and kill the processes that this one inherited from them."""
         ended = self._reap_children()
-        spared = self.own.keys() | {each.pid for each in self.cleaning.values()}
+        spared = self.own.keys() | {each.pid for each, _ in self.cleaning.values()}
         if children() - spared:
             for helper in ended:
                 for order in helper.tasks.values():
@@ -264,11 +303,11 @@ class Guard:
                     break
                 halts = os.WIFSTOPPED(status) or os.WIFCONTINUED(status)
                 if halts and pid in self.own:
-                    self.own[pid].halted = os.WIFSTOPPED(status)
+                    self.own[pid].halted = now() if os.WIFSTOPPED(status) else 0.0
                 elif not halts and pid in self.own:
                     ended.append(self.own.pop(pid))
             # Popen finds an ended child reaped and counts it as ended.
-        self.cleaning = {place: each for place, each in self.cleaning.items() if each.poll() is None}
+        self.cleaning = {place: each for place, each in self.cleaning.items() if each[0].poll() is None}
         return ended
 
     def _hear_of(self, helper: Helper) -> None:
@@ -279,8 +318,10 @@ class Guard:
             return
         *lines, helper.unread = (helper.unread + data).split(b"\n")
         for line in lines:
-            place = Path(json.loads(line)["ended"])
+            said = json.loads(line)
+            place = Path(said["ended"])
             helper.tasks.pop(place, None)
+            helper.alone = helper.alone or said["unfit"]
             self._say({"ended": str(place)})
         if not data:  # it has ended, or is about to
             helper.alone = True
@@ -430,7 +471,22 @@ class Guard:
             if "start" in asked:
                 self._say(self._start(Path(asked["start"]), asked["store"]))
             else:
-                self._say({"pong": True})
+                self._say({"tried": self._try()} if "try" in asked else {"pong": True})
+
+    def _try(self) -> str:
+        """Do what the start of a task needs: a process, and descriptors. Return why it is not possible, or nothing."""
+        handles = list[int]()
+        try:
+            for _ in range(DESCRIPTORS):
+                handles.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            if os.fork() == 0:
+                os._exit(0)
+        except OSError as error:
+            return error.strerror or str(error)
+        finally:
+            for handle in handles:
+                os.close(handle)
+        return ""
 
     def _say(self, what: dict[str, Any]) -> None:
         if self.channel is not None:
@@ -487,6 +543,7 @@ def be_guard(top: Path, channel: socket.socket | None, lock: int) -> None:
     hide_memory()
     name_process("omega-guard")
     adopt_orphans()
+    keep_spare()
     fcntl.flock(lock, fcntl.LOCK_SH)
     Guard(top, channel, lock).run()
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -52,19 +53,36 @@ class GuardLine:
     def start(self, place: Path, store: str) -> int:
         """Start a supervisor for a task's directory; returns the guard's process id. Raises OSError."""
         self.ensure()
-        self._send({"start": str(place), "store": store})
+        what = f"task {place.name}"
+
+        def is_answer(said: dict[str, Any]) -> bool:
+            return str(place) in (said.get("started"), said.get("refused"))
+
+        said = self._ask({"start": str(place), "store": store}, what, is_answer)
+        if "refused" in said:
+            raise OSError(f"{what}: {said['why']}")
+        return self.pid
+
+    def try_start(self) -> None:
+        """Have a guard that runs do what the start of a task needs. Raises OSError."""
+        if self.process is not None:
+            said = self._ask({"try": True}, "a trial", lambda said: "tried" in said)
+            if said["tried"]:
+                raise OSError(said["tried"])
+
+    def _ask(self, what: dict[str, Any], name: str, is_answer: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Return the guard's answer to a request. Raises UnansweredError."""
+        self._send(what)
         limit = now() + TIMEOUT_SECONDS
         while True:
             for said in self._read(max(0.0, limit - now())):
-                if said.get("started") == str(place):
-                    return self.pid
-                if said.get("refused") == str(place):
-                    raise OSError(f"task {place.name}: {said['why']}")
+                if is_answer(said):
+                    return said
             if self.process is None:
-                raise UnansweredError(f"task {place.name}: its guard ended; see {self.top / 'guard.log'}")
+                raise UnansweredError(f"{name}: its guard ended; see {self.top / 'guard.log'}")
             if now() >= limit:
                 self.end()
-                raise UnansweredError(f"task {place.name}: no answer from its guard in {TIMEOUT_SECONDS:g} s")
+                raise UnansweredError(f"{name}: no answer from its guard in {TIMEOUT_SECONDS:g} s")
 
     def look(self) -> None:
         """Replace a guard that ended or does not answer; ping the current one."""

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
@@ -18,9 +19,11 @@ from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import NOTICE, ask_to_end, now
+from omega.live.agent.lease_file import NOTICE, ROOM, ask_to_end, now, with_spare, write_within
 from omega.live.agent.places import PlacementKey
-from omega.live.agent.task_start import clean_up
+from omega.live.agent.process_tree import processes
+from omega.live.agent.supervisor import CLEAN_PAUSE_SECONDS, CLEAN_TRIES
+from omega.live.agent.task_start import CLEAN_SECONDS, clean_up, end_clean_up
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -29,6 +32,8 @@ LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
 SWEEP_SECONDS = 5.0
 """Time that the agent waits for a clean-up after a runner."""
+SWEEPS, PAUSE_SECONDS = 3, 0.02
+"""Searches for what a clean-up left behind, and the pause after each."""
 GONE = {"how": "lost", "reason": "its supervisor was killed"}
 
 
@@ -69,6 +74,7 @@ class Kept:
         (place / "work").mkdir()
         if order["user"]:
             os.chown(place / "work", order["user"]["uid"], order["user"]["gid"])
+        write_within(place / "result", b" " * ROOM)  # now, as the disk may be full later
         handle = os.open(place / "order.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w") as file:  # noqa: PTH123 - a descriptor with its mode
             file.write(json.dumps(order))  # json.dump encodes in Python: 0.7 ms
@@ -84,14 +90,32 @@ class Kept:
     @property
     def lives(self) -> bool:
         """Return whether the supervisor lives, by its lock, which the kernel releases."""
-        return held(self.place / "lock")
+        return with_spare(lambda: held(self.place / "lock"))
+
+    @property
+    def supervisor(self) -> int:
+        """Return the supervisor's process id; 0 where it is not known."""
+        with suppress(OSError, ValueError):
+            return int((self.place / "supervisor").read_text())
+        return 0
+
+    @property
+    def longest_grace(self) -> float:
+        """Return the seconds within which a task that is asked to end does so, its clean-up included."""
+        with suppress(OSError, ValueError):
+            order, notice = self.order, 0.0
+            with suppress(OSError, ValueError):
+                notice = float((self.place / NOTICE).read_text())
+            cleans = CLEAN_TRIES * (CLEAN_SECONDS + CLEAN_PAUSE_SECONDS) if order.get("clean_up") else 0.0
+            return float(max(order["grace_ms"] / 1000, notice) + cleans)
+        return 0.0
 
     def stop(self) -> None:
         """Ask the supervisor to end its task; idempotent."""
-        if self.lives:
-            with suppress(OSError, ValueError):
+        if self.lives and (pid := self.supervisor):
+            with suppress(OSError):
                 ask_to_end(self.place)
-                os.kill(int((self.place / "supervisor").read_text()), signal.SIGUSR2)
+                os.kill(pid, signal.SIGUSR2)
 
     def result(self) -> dict[str, Any]:
         """Return the result after the task's end; kills the processes of a killed supervisor."""
@@ -104,7 +128,7 @@ class Kept:
         """Return whether the ended task has a result: its supervisor was not killed."""
         if self.found is None:
             with suppress(OSError, ValueError):
-                self.found = json.loads((self.place / "result").read_bytes())
+                self.found = json.loads(with_spare((self.place / "result").read_bytes))
         return self.found is not None
 
     @property
@@ -123,6 +147,8 @@ class Kept:
         result = self.result()
         if self.leaving:
             return EndKind.LEFT, _short(result["reason"])
+        if result["how"] == "unfit":
+            return EndKind.EVICTED, "unfit"
         if result["how"] == "finished":
             return EndKind.FINISHED, ""
         if result["how"] == "failed":
@@ -141,9 +167,14 @@ def sweep(ended: Iterable[Kept]) -> None:
     for kept in left:
         kept.swept = True
         with suppress(OSError, ValueError, subprocess.SubprocessError):
-            process = clean_up(json.loads((kept.place / "order.json").read_bytes()))
+            process = clean_up(json.loads((kept.place / "order.json").read_bytes()), kept.place)
             if process is not None:
-                process.wait(SWEEP_SECONDS)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(SWEEP_SECONDS)
+                for _ in range(SWEEPS):  # this process adopts no orphans: one that forks and ends may hide its child
+                    end_clean_up(kept.place, process, processes)
+                    process.wait(SWEEP_SECONDS)
+                    time.sleep(PAUSE_SECONDS)
 
 
 def _brief(order: dict[str, Any]) -> dict[str, Any]:

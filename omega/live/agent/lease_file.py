@@ -3,10 +3,20 @@
 Standard library only.
 """
 
+import errno
+import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+OF_MACHINE = frozenset(
+    (*NO_DESCRIPTOR, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE)
+)
+"""Errors of a start that are the machine's, whatever the task is."""
 
 ROOM = 512
 """Bytes reserved for a file that must be rewritable when the disk is full."""
@@ -20,6 +30,31 @@ def now() -> float:
     """Return seconds since boot, suspend included: a lease expires during suspend."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+_spare = list[int]()
+"""A descriptor that is given up where there is no other one (`with_spare`)."""
+
+
+def keep_spare() -> None:
+    """Keep a descriptor for what must be possible when no further file may be opened; also again after a fork."""
+    _spare.clear()
+    with suppress(OSError):
+        _spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def with_spare(act: Callable[[], T]) -> T:
+    """Return what `act` returns, which opens one file at a time. Raises its OSError."""
+    try:
+        return act()
+    except OSError as error:
+        if error.errno not in NO_DESCRIPTOR or not _spare:
+            raise
+    os.close(_spare.pop())
+    try:
+        return act()
+    finally:
+        keep_spare()
 
 
 class Lease(NamedTuple):
@@ -38,7 +73,7 @@ class Lease(NamedTuple):
 def read_lease(path: Path) -> Lease:
     """Return the lease in a file; an expired one without a file."""
     with suppress(OSError, ValueError):
-        over, end, incarnation = path.read_text().split()
+        over, end, incarnation = with_spare(path.read_text).split()
         return Lease(float(over), float(end), incarnation)
     return Lease(0.0, 0.0, "")
 
@@ -59,10 +94,22 @@ def write(path: Path, text: str, room: int = 0) -> None:
     """Write a file atomically; on a full disk, in place within its reserved `room` (bytes). Raises OSError."""
     new, data = path.with_name(f"{path.name}.new"), text.encode().ljust(room)
     try:
-        new.write_bytes(data)
+        with_spare(lambda: new.write_bytes(data))
         new.replace(path)
     except OSError as error:
         if not room:
             raise OSError(error.errno, error.strerror, str(path)) from None  # a full disk names no file
-        with path.open("r+b", buffering=0) as file:
-            file.write(data)
+        write_within(path, data)
+
+
+def write_within(path: Path, data: bytes) -> None:
+    """Write the beginning of a file, in the room that it has; a file that does not exist is made. Raises OSError."""
+
+    def act() -> None:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, data)
+        finally:
+            os.close(handle)
+
+    with_spare(act)

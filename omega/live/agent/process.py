@@ -22,9 +22,9 @@ from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import executor_of
 from omega.cellstate.store import connect_cell
 from omega.live.agent import offer, runners
-from omega.live.agent.agent import LEASE_MS, Agent
+from omega.live.agent.agent import LEASE_MS, Agent, BlindError
 from omega.live.agent.cgroups import Cgroups
-from omega.live.agent.lease_file import now
+from omega.live.agent.lease_file import keep_spare, now
 from omega.live.agent.output import KEEP_BYTES, TAIL_SECONDS
 from omega.live.agent.output_answers import answer_requests
 from omega.live.agent.places import AgentPlaces
@@ -44,6 +44,8 @@ SOON_SECONDS = 0.1
 """Poll interval while a task waits for the end of another."""
 HEALTH_SECONDS = 1.0
 """Poll interval for the results of health commands."""
+LATE_SECONDS = 5.0
+"""Time beyond the grace of its tasks after which an agent that leaves kills what has not ended."""
 FOUND_SECONDS = 0.25
 """Poll interval for the end of tasks of an earlier agent, which no guard reports."""
 
@@ -70,6 +72,12 @@ class WakeUp:
             while self._reading.recv(4096):
                 pass
         return self._reading.fileno() in ready
+
+    def sleep(self, seconds: float) -> None:
+        """Wait until the time is over, or the agent is asked to stop."""
+        until = now() + seconds
+        while not self.stopped and now() < until:
+            self.wait(until - now())
 
     def stop(self, *_: object) -> None:
         """Ask the agent to stop."""
@@ -132,16 +140,6 @@ class AgentLoop:
         while not self.wake_up.stopped:
             try:
                 self.step()
-            except (StoreError, Refused, OSError) as error:  # OSError: full disk
-                if not self.away:
-                    self.log.warning(_away(error), error=str(error))
-                if isinstance(error, OSError):
-                    self.agent.stumbled(error)
-                if isinstance(error, Refused) and not isinstance(error, HistoryCut):
-                    self.agent.stop()
-                self.away = True
-                self.wake_up.wait(AWAY_SECONDS)
-            else:
                 if self.away:
                     self.log.warning("goes on")
                 self.away = False
@@ -149,7 +147,25 @@ class AgentLoop:
                     self.log.warning("removed", why="an operator removed the machine from the cell; the agent ends")
                     break
                 self.rest()
-        self.end()
+            except (StoreError, Refused, OSError) as error:  # OSError: full disk
+                if not self.away:
+                    self.log.warning(_away(error), error=str(error))
+                if isinstance(error, BlindError) and self.come and now() - self.agent.blind > self.agent.lease.seconds:
+                    self.log.warning("gives up its lease", error=str(error))
+                    self.agent.give_up(str(error))
+                    self.come = False
+                    self.wake_up.sleep(self.agent.lease.seconds)
+                elif isinstance(error, OSError):
+                    self.agent.stumbled(error)
+                if isinstance(error, Refused) and not isinstance(error, HistoryCut):
+                    self.agent.stop()
+                self.away = True
+                self.wake_up.wait(AWAY_SECONDS)
+        try:
+            self.end()
+        except OSError as error:  # its tasks end by their lease, and it says nothing of them
+            self.log.warning("leaves its tasks", error=str(error))
+            self.agent.guard.close()
 
     def step(self) -> None:
         """Register if necessary, else iterate."""
@@ -193,8 +209,11 @@ class AgentLoop:
 
     def end(self) -> None:
         """Stop all tasks and deregister; an unavailable store detects it by the lease."""
+        late = now() + self.agent.longest_grace + LATE_SECONDS
         while any(kept.lives for kept in self.agent.kept.values()):
             self.agent.stop()
+            if now() >= late:  # a supervisor stands still
+                self.agent.kill()
             self.wake_up.wait(FOUND_SECONDS)
             if now() - self.looked > self.agent.lease_ms / 1000 / BEATS:
                 self.looked = now()
@@ -234,6 +253,7 @@ def run_agent(
     or the cell was deleted.
     """
     hide_memory()
+    keep_spare()
     await_store(url, executor_of(name))
     places = AgentPlaces(state, cell, name)
     user = task_user(options.run_as) if options.run_as is not None else None

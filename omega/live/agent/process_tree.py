@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from omega.live.agent.lease_file import with_spare
+
 PROC = Path("/proc")
 LISTED = (PROC / f"self/task/{os.getpid()}/children").exists()
 """Whether the system lists the children of a process (CONFIG_PROC_CHILDREN); otherwise all processes are read."""
@@ -57,10 +59,14 @@ def children() -> set[int]:
 def _children(pid: int) -> set[int]:
     """Return the children of a process. One may lack while a sibling of it ends, unless the process is halted."""
     found, place = set[int](), f"{PROC}/{pid}/task"
-    with suppress(OSError):
+
+    def read() -> None:
         for thread in os.listdir(place):  # noqa: PTH208 - Path takes twice the time
             with open(f"{place}/{thread}/children") as file:  # noqa: PTH123
                 found.update(map(int, file.read().split()))
+
+    with suppress(OSError):
+        with_spare(read)
     return found
 
 
@@ -90,7 +96,8 @@ def processes() -> Table:
 def read_process(pid: int) -> ProcessInfo | None:
     """Return a process; None when it does not exist."""
     try:
-        fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        text = with_spare(lambda: (PROC / str(pid) / "stat").read_text(errors="replace"))
+        fields = text.rpartition(")")[2].split()
         return ProcessInfo(int(fields[1]), int(fields[2]), int(fields[3]), fields[19], fields[0] in "ZX")
     except (OSError, IndexError):
         return None

@@ -14,6 +14,7 @@ generator that waits by yielding the time at which it goes on at the latest. Sta
     result       the task's result, written once; blank before, with the room it needs
 """
 
+import errno
 import gc
 import json
 import os
@@ -30,7 +31,20 @@ from pathlib import Path
 from typing import Any
 
 from omega.live.agent import task_start
-from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, is_asked_to_end, now, read_lease, write
+from omega.live.agent.lease_file import (
+    KILLED,
+    NOTICE,
+    OF_MACHINE,
+    ROOM,
+    Lease,
+    is_asked_to_end,
+    keep_spare,
+    now,
+    read_lease,
+    with_spare,
+    write,
+    write_within,
+)
 from omega.live.agent.output_files import OutputFiles
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
 from omega.live.agent.process_tree import (
@@ -55,8 +69,8 @@ DRAIN_BYTES = 1 << 20
 """Bytes of output read on after a task's end: the most a pipe holds, while another process may write on."""
 LONGEST_DELAY_SECONDS = 300.0
 LONG = 3600.0
-CLEAN_TRIES, CLEAN_SECONDS, CLEAN_PAUSE_SECONDS = 3, 10.0, 0.5
-"""Attempts to clean up after a runner, the time of each, and the pause after one that failed."""
+CLEAN_TRIES, CLEAN_PAUSE_SECONDS = 3, 0.5
+"""Attempts to clean up after a runner, and the pause after one that failed."""
 KILL_SECONDS = 0.05
 """Time after which a task that was killed, and has not ended, is killed again."""
 GUARD_SECONDS, GUARD_TRIES = 0.5, 3
@@ -71,7 +85,7 @@ class Task:
 
     def __init__(self, directory: Path, host: "Supervisor", lock: int = -1, store: str = "") -> None:
         self.directory, self.host, self.lock, self.store = directory, host, lock, store
-        self.order: dict[str, Any] = json.loads((directory / "order.json").read_bytes())
+        self.order: dict[str, Any] = json.loads(with_spare((directory / "order.json").read_bytes))
         self.order["umask"] = host.umask
         self.order["label"] = self.label = label(directory)
         self.order["protected"] = host.protected
@@ -84,6 +98,8 @@ class Task:
         """Whether the agent asked to end; whether the task cannot start here, and may elsewhere."""
         self.ending = ""
         """Why the task is being ended: stopped, lease or limit."""
+        self.unfit = False
+        """Whether the machine could not start it."""
         self.health, self.unhealthy = TaskHealth(self), ""
         """Its health commands; why the present attempt is being ended, "" while it is not."""
         self.kill_at = NEVER
@@ -102,7 +118,7 @@ class Task:
             traceback.print_exc()
             self.kill()
             with suppress(OSError, subprocess.SubprocessError):
-                if (process := task_start.clean_up(self.order)) is not None:
+                if (process := task_start.clean_up(self.order, self.directory)) is not None:
                     self.waits_for(process)
             return False
         return True
@@ -114,9 +130,8 @@ class Task:
         # As `omega.cellstate.consumption` names it.
         cpu_ms, peak = round(self.used["cpu"] * 1000), int(self.used["peak"]) * unit
         measured = {"tasks": 1, "cpu_ms": cpu_ms, "run_ms": round((now() - began) * 1000), "peak_bytes": peak}
-        said = json.dumps(result | {"measured": measured}).encode().ljust(ROOM)
-        with (self.directory / "result").open("r+b", buffering=0) as file:  # in place: a full disk has room for it
-            file.write(said)
+        # In place: a full disk has room for it.
+        write_within(self.directory / "result", json.dumps(result | {"measured": measured}).encode().ljust(ROOM))
 
     def count(self, used: "resource.struct_rusage") -> None:
         """Add what an ended process used."""
@@ -176,11 +191,15 @@ class Task:
                         continue
                     self.end("lease", 0.0)
                     return self._ended("")
+                if isinstance(error, OSError) and error.errno in OF_MACHINE:
+                    self.unfit = True
+                    return "unfit", error.strerror or str(error)
                 self.order["restart"]["attempts"] = 0  # a command that cannot be started fails again
                 return "failed", task_start.why_not(self.order, error)
         self.group, self.oom_kills = task.pid, before
         self.health.begin()
-        write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
+        with suppress(OSError):  # a full disk: its processes are known by their labels
+            write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
         while self._look() or task.returncode is None:
             yield self._next()
         self.health.end()
@@ -286,18 +305,17 @@ class Task:
         """Remove what the task's runner left outside of its processes, before its end is known (semantics 2)."""
         for _ in range(CLEAN_TRIES):
             with suppress(OSError, subprocess.SubprocessError):
-                process = task_start.clean_up(self.order)
+                process = task_start.clean_up(self.order, self.directory)
                 if process is None:
                     return
                 self.waits_for(process)
-                until = now() + CLEAN_SECONDS
+                until = now() + task_start.CLEAN_SECONDS
                 while process.returncode is None and now() < until:
                     yield until
+                task_start.end_clean_up(self.directory, process, lambda: tree(children()))
+                self.wait(process)
                 if process.returncode == 0:
                     return
-                if process.returncode is None:
-                    process.kill()
-                    self.wait(process)
             yield now() + CLEAN_PAUSE_SECONDS
 
     def kill(self) -> None:
@@ -466,8 +484,8 @@ class Supervisor:
 
     def add(self, directory: Path, lock: int = -1, store: str = "") -> None:
         """Take up a task. Raises OSError, ValueError."""
-        (directory / "supervisor").write_text(str(os.getpid()))
-        (directory / "result").write_bytes(b" " * ROOM)
+        write_within(directory / "supervisor", str(os.getpid()).encode())
+        write_within(directory / "result", b" " * ROOM)
         task = Task(directory, self, lock, store)
         self.tasks[task.label] = task
         self.read_lease()
@@ -477,7 +495,7 @@ class Supervisor:
         del self.tasks[task.label]
         self.woken.discard(task)
         task.close()
-        self._say(json.dumps({"ended": str(task.directory)}).encode() + b"\n")
+        self._say(json.dumps({"ended": str(task.directory), "unfit": task.unfit}).encode() + b"\n")
 
     def _hear(self) -> None:
         """Take up tasks that the guard sends, each with its lock."""
@@ -497,14 +515,22 @@ class Supervisor:
         self.locks += locks
         *lines, self.unread = (self.unread + data).split(b"\n")
         for line in lines:
-            asked, lock = json.loads(line), self.locks.pop(0)
-            os.set_inheritable(lock, False)
+            asked, lock = json.loads(line), self.locks.pop(0) if self.locks else -1
+            place = Path(asked["start"])
             try:
-                self.add(Path(asked["start"]), lock, asked["store"])
-            except Exception:  # noqa: BLE001 - the other tasks go on; this one is lost
+                if lock < 0:  # the kernel drops what this process may not open
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                os.set_inheritable(lock, False)
+                self.add(place, lock, asked["store"])
+            except Exception as error:  # noqa: BLE001 - the other tasks go on; this one did not start
                 traceback.print_exc()
-                os.close(lock)
-                self._say(json.dumps({"ended": asked["start"]}).encode() + b"\n")
+                why = error.strerror if isinstance(error, OSError) else ""
+                result = {"how": "unfit", "reason": why or str(error), "attempts": 1, "at": now()}
+                with suppress(OSError):
+                    write_within(place / "result", json.dumps(result).encode().ljust(ROOM))
+                if lock >= 0:
+                    os.close(lock)
+                self._say(json.dumps({"ended": asked["start"], "unfit": True}).encode() + b"\n")
 
     def _say(self, what: bytes) -> None:
         """Tell the guard; what a halted one does not take is sent later."""
@@ -580,6 +606,7 @@ def supervise(
     hide_memory()
     name_process("omega-task")
     adopt_orphans()
+    keep_spare()
     host = Supervisor(line, replace_guard)
     if guard:
         signal_at_parents_death(signal.SIGUSR1)

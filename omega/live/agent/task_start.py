@@ -11,14 +11,14 @@ import resource
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from omega.live.agent.lease_file import now
 from omega.live.agent.process_control import signal_at_parents_death
-from omega.live.agent.process_tree import set_label
+from omega.live.agent.process_tree import Table, has_mark, kill_all, label, labelled, set_label
 
 DECIDED = 65
 """Exit code of an Omega command as task whose next attempt would fail as well (EX_DATAERR): it is not restarted."""
@@ -27,6 +27,11 @@ STORE_FD = "OMEGA_STORE_FD"
 
 MARK = "OMEGA_TASK_DIRECTORY"
 """Variable with the task's directory in its processes' environment, which identifies them in any process group."""
+
+CLEANS = "OMEGA_CLEAN_UP"
+"""Variable with the task's directory in the processes of its clean-up."""
+CLEAN_SECONDS = 10.0
+"""Time of a clean-up."""
 
 
 @contextmanager
@@ -101,26 +106,44 @@ def start(
         )
 
 
-def clean_up(order: Mapping[str, Any]) -> "subprocess.Popen[bytes] | None":
+def clean_up(order: Mapping[str, Any], place: Path) -> "subprocess.Popen[bytes] | None":
     """Start the command that removes what a runner left outside of the task's processes; None without one.
 
+    Whoever starts it waits for `CLEAN_SECONDS` at most, and ends it with all that it started (`end_clean_up`).
     Raises OSError and subprocess.SubprocessError when it cannot be started.
     """
     command = order.get("clean_up")
     if not command:
         return None
     environment = {name: value for name, value in order["environment"].items() if name != MARK}  # it is not the task
+    environment[CLEANS] = str(place)
     user = order["user"]
-    return subprocess.Popen(
-        command,
-        cwd="/",
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        **({} if user is None else {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}),
-    )
+    before = resource.getrlimit(resource.RLIMIT_RSS)[0]
+    set_label(label(f"{place}{CLEANS}"))  # which the child has from its fork on
+    try:
+        return subprocess.Popen(
+            command,
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **({} if user is None else {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}),
+        )
+    finally:
+        set_label(before)
+
+
+def end_clean_up(place: Path, process: "subprocess.Popen[bytes]", read: Callable[[], Table]) -> None:
+    """Kill a clean-up that runs, and what it left behind, which `read` has among others; also in other sessions."""
+    mark, pid = f"{CLEANS}={place}".encode(), process.pid if process.returncode is None else 0
+    own = label(f"{place}{CLEANS}")
+
+    def is_its(each: int) -> bool:
+        return each == pid or labelled(each) == own or has_mark(each, mark)
+
+    kill_all(lambda table: {each for each in table if is_its(each)}, read)
 
 
 def _enter(directory: str) -> None:

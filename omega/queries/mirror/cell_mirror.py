@@ -236,9 +236,9 @@ class CellMirror:
         later = found if after is None else found[found > after]
         shown = later[:limit].tolist()
         following = shown[-1] if shown and len(shown) < len(later) else None
-        tasks = self._reader.counts
+        tasks, why = self._reader.counts, self.held.held_unfit
         rows = [
-            machines_module.machine_json(self.held.dimensions, each, int(tasks[each.index]))
+            machines_module.machine_json(self.held.dimensions, each, int(tasks[each.index]), why.get(each.name, ""))
             for each in self.held.machines_at(shown)
         ]
         return {"cell": self.held.name, "total": len(found), "next": following, "machines": rows}

@@ -7,7 +7,9 @@ store time in a cell of many users.
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Epoch, Pools
+from omega.queries.machines import unfit_reasons
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -39,9 +41,11 @@ def _read_moved(cell: "Queries", held: "HeldCell", lock: AbstractContextManager[
     epoch = _epoch(cell, held, mark)
     use = cell.pool_use() if pools.limited else {}
     counters = cell.counters()
+    unfit = unfit_reasons(cell, some=any(shape.state is MachineState.UNFIT for shape in sums.shapes))
     changed = (pools, epoch, use) != (held.held_pools, held.held_epoch, held.held_pool_use)
     with lock:
         held.held_sums, held.held_kinds, held.held_depths, held.held_counters = sums, kinds, depths, counters
+        held.held_unfit = unfit
         held.held_pools, held.held_epoch, held.held_pool_use, held.mark = pools, epoch, use, mark
         held.snapshot.pools, held.snapshot.resources = pools, held.dimensions.names
     return {"pools"} if changed else set()

@@ -34,6 +34,7 @@ class HeldCell:
         self.held_sums: CellSums | None = None
         self.held_counters: Mapping[str, int] = {}
         self.held_members: Members = {}
+        self.held_unfit: Mapping[str, str] = {}
         self.held_figures: Mapping[str, dict[str, Any]] = {}
         self.held_kinds: Mapping[str, KindUse] = {}
         self.held_cuts: Cuts = NO_CUTS

@@ -8,8 +8,8 @@ from omega.cellstate.replies import LogEntry
 
 _OF_TASKS = frozenset({"finished", "failed", "retried", "lost", "stopped", "left", "promote"})
 _OF_NO_RECORD = frozenset(
-    {"aborted", "rejected", "enlist", "leave", "lapse", "limit", "restore", "cut", "pool", "trees", "epoch", "reset",
-     "assert", ""}
+    {"aborted", "rejected", "enlist", "leave", "lapse", "fit", "unfit", "limit", "restore", "cut", "pool", "trees",
+     "epoch", "reset", "assert", ""}
 )  # fmt: skip
 
 

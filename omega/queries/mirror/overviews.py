@@ -52,7 +52,7 @@ LATELY_MS = 10_000
 """Time in ms before the first round over which its rates are computed."""
 ATTENTION = frozenset(
     ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "expire", "register", "deregister", "limit",
-     "pool", "trees", "restore")
+     "pool", "trees", "restore", "unfit", "fit")
 )  # a table # fmt: skip
 """Kinds of event that may need attention: newer events do not replace them."""
 FIGURES = ("busy_seconds", "seconds", "conflicts", "accepted")
