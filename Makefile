@@ -29,7 +29,7 @@ venv: $(DEV)  ## make .venv with everything that runs, tests and draws (the othe
 demo: $(RUN)  ## the main job end to end on this machine: store, cell, schedulers, workload, verdict
 	@$(BIN)/omega demo $(ARGS)
 
-test: $(DEV)  ## every test of behaviour, in about 12 minutes on two cores
+test: $(DEV)  ## every test of behaviour, in about 7 minutes on two cores
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/architecture $(ARGS)
 
 lint: $(DEV)  ## checks of the text: ruff, mypy, import-linter, and the rules of tests/architecture

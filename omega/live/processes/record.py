@@ -76,13 +76,20 @@ class ProcessRecord:
             return "", None, []
 
     def living(self) -> list[Recorded]:
-        """Return the processes of the record that still run, `omega up` itself first."""
+        """Return the processes of the record that still run, `omega up` itself first.
+
+        A scheduler's process, which has the words of the one that watches it, ends with that.
+        """
         boot, owner, _ = self._read()
         there = [owner] if owner is not None and boot == _boot() and owner.lives else []
+        running, found = processes(), dict[int, str]()
         for pid, words in sorted(command_lines()):
             if words[1:2] == ["-m"] and words[4:] == [str(self.path)]:  # as `ProcessSupervisor.start` writes them
-                found = Recorded(words[3], pid, started(pid))
-                there += [found] if found.lives else []
+                found[pid] = words[3]
+        for pid, member in found.items():
+            watched = pid in running and found.get(running[pid].parent) == member
+            each = Recorded(member, pid, started(pid))
+            there += [each] if each.lives and not watched else []
         return there
 
     def agents(self) -> list[str]:

@@ -217,6 +217,8 @@ def rarities(town: Town) -> None:
     agent = cell.register_agent("h2", "nonce-h2", LEASE_MS, 20)
     (index,) = cell.join(agent.member, [MachineSpec("h2", (100, 100))], 20)
     assert town.commit("lossy", Claim(index, 0, 1)) == 1
+    for reason in ("No space left on device", ""):
+        cell.report_fitness(agent, [index], reason, 20)
     town.client.delete(f"{town.prefix}lease:{agent.member}")
     assert cell.deregister_executor(agent, 21, "batch/0")
     assert town.commit("halting", Claim(3, 0, 3)) == 3
