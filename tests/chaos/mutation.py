@@ -29,7 +29,7 @@ SECONDS = 600
 AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
 """Number of mutants that run at the same time."""
 NICENESS = 10
-SKIPPED = (".git", ".venv", ".hypothesis", "__pycache__", ".*_cache", "docs", "figures")
+SKIPPED = (".git", ".venv", ".hypothesis", "__pycache__", ".*_cache", "build", "figures")
 """What no mutant's tests read, so it is not copied."""
 OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0",
            "--hypothesis-profile=unshrunk")  # fmt: skip
