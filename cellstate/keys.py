@@ -60,12 +60,8 @@ Redis Cluster.
 
 import re
 
-SCHEMA = 8
-"""Raised when records change their form; a cell of another schema is refused until it is migrated."""
-OLDEST = 6
-"""The oldest schema that this version converts (cellstate/backup/upgrade.py)."""
-CONVERTERS = dict.fromkeys((2, 4, 5), "633b9d4")
-"""Commit that converts cells and backups of a schema before `OLDEST` to `OLDEST`."""
+SCHEMA = 1
+"""Raised when records change their form; a cell of another schema is refused."""
 
 COUNTERS = frozenset(
     {"schema", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations", "lanes", "limits",
@@ -88,23 +84,20 @@ ROLES = ("reader", "submitter", "scheduler", "executor", "person")
 
 ANY = "any"
 """No cell has this name: ``--cell any`` lets Omega choose one."""
-CELLS = "omega:cells"
+KEYS = "omega:1:"
+"""The beginning of all keys of Omega on a store."""
+CELLS = f"{KEYS}cells"
 """The set of cell names on a store; not part of any cell."""
+UNREAD = "omega:cells"
+"""The same set of the development versions before schema 1, whose cells this version does not read."""
 
 
 def prefix(cell: str) -> str:
     """Return the prefix of every key of the cell."""
-    return f"omega:{{{cell}}}:"
+    return f"{KEYS}{{{cell}}}:"
 
 
-def other_schema(schema: int, command: str) -> str:
-    """Return the message for records of another schema; `command` converts them where their schema is known."""
-    if schema > SCHEMA:
-        remedy = "use the newer Omega"
-    elif schema >= OLDEST:
-        remedy = f"run {command}"
-    elif schema in CONVERTERS:
-        remedy = f"check out commit {CONVERTERS[schema]} and run {command} there"
-    else:
-        remedy = "use the Omega that wrote it"
+def other_schema(schema: int) -> str:
+    """Return the message for records of another schema."""
+    remedy = "use the newer Omega" if schema > SCHEMA else "use the Omega that wrote it"
     return f"written with schema {schema}, this Omega has schema {SCHEMA}; {remedy}"

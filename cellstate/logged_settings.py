@@ -1,7 +1,7 @@
 """What an entry of the log says of settings, beside its facts: a JSON text in the field ``settings``.
 
 The client that changes the settings knows them: scripts pass the text on. The facts of the entry have the numbers and
-digests that the audit checks; recordings read the values here. Entries of older logs lack the field.
+digests that the audit checks; recordings read the values here.
 """
 
 import json

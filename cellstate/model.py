@@ -381,7 +381,7 @@ class Job:
     commands: bool = False
     """Whether its tasks run commands, so that no simulated machine takes them."""
     submitter: str = ""
-    """Author of its submission in the log; "" for jobs that an older version submitted."""
+    """Author of its submission in the log."""
 
     @property
     def unplaced(self) -> int:

@@ -1,9 +1,8 @@
 """The fields of a job's record, its task groups and its specification: tables that every reader and writer uses.
 
 The scripts' codec is text that is generated here (`lua`; scripts include it as ``--@schema``). The Python codec
-(cellstate/redis/job_records.py), which the audit and the migration of older records use too, is made of the same
-tables. A new field is one line here, plus its use. Older records do not have it: that is a new schema number
-(keys.SCHEMA) and a step in cellstate/backup/upgrade.py.
+(cellstate/redis/job_records.py), which the audit uses too, is made of the same tables. A new field is one line here,
+plus its use. Older records do not have it: that is a new schema number (keys.SCHEMA).
 
 A record is bytes: form, the changing fields of the job, its fixed fields, then its groups. All numbers are unsigned and
 little-endian; a text has its length in front. The fields of a section stand in the order of its table, numbers before

@@ -240,7 +240,7 @@ class Basis(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Basis":
-        """Read the words of an entry; those of an older log are the first two. Raises ValueError or IndexError."""
+        """Read the words of an entry. Raises ValueError or IndexError."""
         words = text.split(" ")
         ahead = int(words[2]) if len(words) > 2 else 0
         return cls(int(words[0]), int(words[1]), ahead, "".join(words[3:4]))

@@ -40,8 +40,6 @@ PROTOCOLS: Mapping[str, type] = {
 }
 """The axes of a decision, and the base of each axis's policies."""
 POLICY = "policy"
-FORMER_NAMES = {"batch": "jobs_per_call"}
-"""Fields of a Scheduler that older files call by another name."""
 KIND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _TABLE = re.compile(r"\s*\[+\s*([^\[\]#]+?)\s*\]+\s*(?:#.*)?$")
 _KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
@@ -145,8 +143,7 @@ class _Reading:
         """Make a dataclass from a table."""
         known = {each.name: each for each in parameters(make)}
         given = {}
-        for written, value in table.items():
-            name = FORMER_NAMES.get(written, written) if make is Scheduler else written
+        for name, value in table.items():
             if name not in known:
                 near = get_close_matches(name, known, 1)
                 hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"

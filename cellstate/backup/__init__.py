@@ -16,7 +16,7 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.consumption import STREAM
-from omega.cellstate.errors import StoreError
+from omega.cellstate.errors import StoreError, Unsuitable
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis.calls import with_scripts
 from omega.cellstate.redis.job_records import chunk_fields, decode
@@ -32,7 +32,7 @@ NAMES, RECENT, SHAPES, WAITERS = "names", "recent", "shapes", "waiters"
 OUTPUT, OUTPUTS = "output", "outputs"
 """Last output of tasks, of which only what agents measured is kept."""
 LEFT = ("lease", "wake", "asleep", "changes", "box", OUTPUT, OUTPUTS, "answer", "progress", "log", "settling",
-        "unsettled", "confirmed", "aside", NAMES, RECENT, SHAPES, WAITERS, *BULK)  # a table # fmt: skip
+        "unsettled", "confirmed", NAMES, RECENT, SHAPES, WAITERS, *BULK)  # a table # fmt: skip
 CHUNK = 1_000
 MOST_AT_ONCE = 20_000
 """Maximum number of machines and jobs in the last read, which occupies the server."""
@@ -107,6 +107,12 @@ class Backup:
         self.version = shot.version
 
 
+def check_schema(backup: Backup) -> None:
+    """Raise Unsuitable unless the records of a backup have the schema of this version."""
+    if backup.schema != keys.SCHEMA:
+        raise Unsuitable(f"cell {backup.cell}: {keys.other_schema(backup.schema)}")
+
+
 def _put(records: dict[bytes, bytes], name: bytes, value: bytes) -> None:
     if value:
         records[name] = value
@@ -134,17 +140,6 @@ class CellReader:
         self._read_measured(backup)
         self._read_log(backup)
         return backup
-
-    def read_still(self, at_ms: int) -> Backup | None:
-        """Read a cell of any schema that no client changes; None when one did."""
-        backup = self._read_bulk(at_ms)
-        for name, kind in self._small().items():
-            with self.client.pipeline(transaction=False) as pipe:
-                self._ask(pipe, {name: kind})
-                backup.small |= _keys({name: kind}, pipe.execute())
-        self._read_measured(backup)
-        self._read_log(backup)
-        return backup if int(self.client.hget(self.prefix + "meta", "version")) == backup.version else None
 
     def _read_bulk(self, at_ms: int) -> Backup:
         """Read the large hashes, of this version or later ones."""

@@ -6,7 +6,7 @@
 
 Keys are named without the cell's prefix. Items of a hash are names and values in turn, of a sorted set members and
 scores, of the log an entry's id and then its number of words and the words. The items of a key are those of its pieces
-joined: a piece may end anywhere.
+joined; a piece has whole pairs and entries.
 """
 
 import re
@@ -115,7 +115,7 @@ def _cell(unpacker: "msgpack.Unpacker", first: Any) -> Backup:
     _check(isinstance(first, list) and len(first) == 3 and first[0] == MAGIC, "not written by omega store backup")
     _check(first[1] == FORMAT, f"written in format {first[1]!r}, this Omega reads format {FORMAT}; use the newer Omega")
     backup = _header(first[2])
-    digest, count, log = blake2b(msgpack.packb(first)), 0, list[bytes]()
+    digest, count = blake2b(msgpack.packb(first)), 0
     while True:
         try:
             item = unpacker.unpack()
@@ -125,11 +125,10 @@ def _cell(unpacker: "msgpack.Unpacker", first: Any) -> Backup:
         if item[0] == "end":
             _check(item[1:] == [count, digest.digest()], f"cell {backup.cell} is not as it was written")
             _check("meta" in backup.small, f"cell {backup.cell} has no counters")
-            backup.log.extend(_entries(log))
             return backup
         digest.update(msgpack.packb(item))
         count += 1
-        _take(backup, item, log)
+        _take(backup, item)
 
 
 def _header(header: Any) -> Backup:
@@ -143,7 +142,7 @@ def _header(header: Any) -> Backup:
     return Backup(cell, tuple(resources), schema, at_ms, version)
 
 
-def _take(backup: Backup, item: Sequence[Any], log: list[bytes]) -> None:
+def _take(backup: Backup, item: Sequence[Any]) -> None:
     name, kind, ttl_ms, items = item
     good = isinstance(name, str) and _KEY.fullmatch(name) and kind in _KINDS
     good = good and (ttl_ms is None or (type(ttl_ms) is int and ttl_ms > 0))
@@ -151,7 +150,7 @@ def _take(backup: Backup, item: Sequence[Any], log: list[bytes]) -> None:
     _check(good, "a key of unknown form in it")
     _check(kind not in ("hash", "zset") or len(items) % 2 == 0, f"key {name} has half a pair")
     if kind == "stream":
-        log += items
+        backup.log.extend(_entries(items))
     elif name in BULK:
         backup.bulk[name].update(zip(items[::2], items[1::2], strict=True))
     elif name in backup.small:

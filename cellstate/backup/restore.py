@@ -7,8 +7,7 @@ from typing import Any
 import redis
 
 from omega.cellstate import keys, ranges
-from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, WAITERS, Backup, StoredKey, Told
-from omega.cellstate.backup.upgrade import upgraded
+from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, WAITERS, Backup, StoredKey, Told, check_schema
 from omega.cellstate.cuts import PLACEMENTS_AHEAD
 from omega.cellstate.durability import Durability
 from omega.cellstate.model import JobState
@@ -50,10 +49,9 @@ def restore(
 ) -> StoredCell:  # fmt: skip
     """Write the backup as cell `name`; an existing one is deleted first. Raises StoreError, Unsuitable.
 
-    An older backup is upgraded first.
     The cell exists only once everything is written: an interrupted restore starts again.
     """
-    upgraded(backup)
+    check_schema(backup)
     cell = unread_cell(client, name, Dimensions(backup.resources), url)
     client = cell.client
     try:

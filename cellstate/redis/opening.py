@@ -112,17 +112,14 @@ class RedisOpening(RedisCalls):
 
     def check_exists(self, *, any_schema: bool = False) -> str:
         """Return the names of its resources; NotFound when there is no such cell, Unsuitable as in `open`."""
-        names = ("schema", "resources", "migrating", "durability")
-        schema, resources, migrating, durability = self._command(self.client.hmget, self._prefix + "meta", names)
+        names = ("schema", "resources", "durability")
+        schema, resources, durability = self._command(self.client.hmget, self._prefix + "meta", names)
         if schema is None:
             there = self._others()
-            where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
+            where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}{self._unread()}"
             raise NotFound(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
             self._check_schema(schema.decode(errors="replace"))
-            if migrating is not None:
-                repeat = f"wait, or repeat omega store migrate {self.name}"
-                raise Unsuitable(f"cell {self.name}: is being migrated; {repeat}")
         if resources is None:
             raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
         self._adopt(self._read_durability(durability))
@@ -142,6 +139,16 @@ class RedisOpening(RedisCalls):
             return ", ".join(self._command(cells, self.client)) or "none"
         except StoreError:
             return "cells that this user may not list"
+
+    def _unread(self) -> str:
+        """Say that the store has cells of a development version, which this one does not read; "" without them."""
+        try:
+            if not self._command(self.client.exists, keys.UNREAD):
+                return ""
+        except StoreError:
+            return ""
+        delete = "valkey-cli --scan --pattern 'omega:{*' | xargs valkey-cli unlink omega:cells"
+        return f", and cells that a version before schema 1 wrote, which this one does not read (delete them: {delete})"
 
     def check_there(self) -> None:
         """Raise CellGone, for which processes wait, when there is no such cell now, or one with other resources.
@@ -174,8 +181,7 @@ class RedisOpening(RedisCalls):
             raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
         if int(schema) == keys.SCHEMA:
             return
-        message = keys.other_schema(int(schema), f"omega store migrate {self.name}")
-        raise Unsuitable(f"cell {self.name}: {message}, or name another cell with --cell")
+        raise Unsuitable(f"cell {self.name}: {keys.other_schema(int(schema))}, or name another cell with --cell")
 
     def delete(self) -> None:
         """Delete the cell with all its keys, a few hundred at a time."""

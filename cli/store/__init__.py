@@ -11,7 +11,6 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.store.acl import acl
 from omega.cli.store.backup import backup, restore
-from omega.cli.store.migrate import migrate
 from omega.queries import units
 
 SNAPSHOTS, NOWHERE = "snapshots", "none"
@@ -166,5 +165,5 @@ def stop(app: App) -> None:
     render.line("stopped; its data stays" if stopped else "was not running")
 
 
-for each in (acl, backup, restore, migrate):
+for each in (acl, backup, restore):
     command.add_command(each)

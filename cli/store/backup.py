@@ -87,7 +87,7 @@ def _held(content: "Backup") -> dict[str, Any]:
 
 
 def _check(app: App, file: str) -> list[dict[str, Any]]:
-    from omega.cellstate.backup.upgrade import check_schema
+    from omega.cellstate.backup import check_schema
 
     found = [each for each in _read(file) if app.cell_name in (None, each.cell)]
     if not found:
@@ -151,7 +151,7 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool, no_bac
     FILE is read and checked completely before anything changes. Running schedulers, agents and machines of a
     restored cell resume from the restored state.
     """
-    from omega.cellstate.backup.upgrade import check_schema
+    from omega.cellstate.backup import check_schema
     from omega.cellstate.store import check_name
 
     app: App = ctx.obj

@@ -14,7 +14,7 @@ from pathlib import Path
 _HEAD = re.compile(rb"\*([1-9]\d*)\r\n")
 _WORD = re.compile(rb"\$(\d+)\r\n")
 _NOTE = re.compile(rb"#[^\r\n]*\r\n")
-_LOG = re.compile(rb"omega:\{(.+)\}:log")
+_LOG = re.compile(rb"omega:1:\{(.+)\}:log")
 _VERSION = re.compile(rb"(\d+)-0")
 _FILE = re.compile(r"^file (\S+) seq (\d+) type i", re.MULTILINE)
 _MOST_WORDS = 4

@@ -95,8 +95,6 @@ def _unclear(part: Part) -> str:
             return "assertions between pools"
         if words[0] == "aborted" and any(each.endswith("!") for each in words[2:]):
             return "failed gangs that would have evicted"
-        if words[0] == "conflict" and len(words) < 6:
-            return "conflicts of an older log"
     return ""
 
 

@@ -83,7 +83,7 @@ def test_no_process_ends_with_a_traceback(cell: RedisCell, damage: str, tmp_path
     with ProcessSupervisor(cell.url, cell.name, tmp_path / "first", bound=True) as group:
         group.start("batch/0")  # places, so that there are runs, figures, histories
         until(lambda: not cell.queue_depths(), "all is placed")
-    prefix = f"omega:{{{cell.name}}}:"
+    prefix = f"omega:1:{{{cell.name}}}:"
     whole: dict[bytes, Any] = {
         key: cell.client.dump(key) for key in sorted(cast("list[bytes]", cell.client.keys(f"{prefix}*")))
     }

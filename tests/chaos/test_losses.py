@@ -95,7 +95,7 @@ def test_a_promoted_replica(durability: Durability, acknowledges: bool, certain:
     with replicated() as (primary, near, behind):
         url = f"redis://127.0.0.1:{primary.port}"
         create_cell(server.connect(url), "default", durability=durability, url=url).close()
-        until(lambda: behind.client.exists("omega:{default}:meta"))
+        until(lambda: behind.client.exists("omega:1:{default}:meta"))
         behind.cut_off()
         acknowledged = submitted(url)
         primary.kill()

@@ -101,7 +101,7 @@ def scheduler(cell: RedisCell, member: str = "batch/0", made: Scheduler | None =
         yield live
     finally:
         live.stopping = True
-        cell.client.rpush(f"omega:{{{cell.name}}}:wake:{member}", "1")
+        cell.client.rpush(f"omega:1:{{{cell.name}}}:wake:{member}", "1")
         thread.join(DEADLINE_SECONDS)
         own.close()
 

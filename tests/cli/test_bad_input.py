@@ -108,7 +108,7 @@ def test_of_several_cells_the_one_called_default_is_meant(empty_store: str) -> N
 
 
 def test_a_cell_of_a_newer_omega(omega: Omega, cell: RedisCell) -> None:
-    cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", SCHEMA + 1)
+    cell.client.hset(f"omega:1:{{{cell.name}}}:meta", "schema", SCHEMA + 1)
     assert omega.error("job", "list") == (
         f"cell {cell.name}: written with schema {SCHEMA + 1}, this Omega has schema {SCHEMA}; "
         "use the newer Omega, or name another cell with --cell"

@@ -120,7 +120,7 @@ def test_list(store_url: str, omega: Omega, cell: RedisCell) -> None:
 
 
 def test_list_shows_a_cell_of_a_newer_omega_and_the_rest(store_url: str, cell: RedisCell) -> None:
-    cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", 99)
+    cell.client.hset(f"omega:1:{{{cell.name}}}:meta", "schema", 99)
     found = {each["name"]: each["note"] for each in Omega(store_url).json("cell", "list", code=3)["cells"]}
     assert "written with schema 99" in found[cell.name]
 
@@ -160,8 +160,8 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
 
 def test_a_cell_of_an_older_omega_can_only_be_deleted(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
-    cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", 1)
-    cell.client.hset(f"omega:{{{cell.name}}}:machines", "0", "0 1 text of another schema")
+    cell.client.hset(f"omega:1:{{{cell.name}}}:meta", "schema", 1)
+    cell.client.hset(f"omega:1:{{{cell.name}}}:machines", "0", "0 1 text of another schema")
     assert omega.error("machine", "list") == (
         f"cell {cell.name}: written with schema 1, this Omega has schema {SCHEMA}; use the Omega that wrote it,"
         " or name another cell with --cell"
@@ -271,7 +271,7 @@ def test_versions_that_the_store_lost_are_shown(omega: Omega, cell: RedisCell) -
 
 def test_verify_reports_a_violation_and_exits_1(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
-    key = f"omega:{{{cell.name}}}:machines"
+    key = f"omega:1:{{{cell.name}}}:machines"
     record: Any = cell.client.hget(key, "0")
     cell.client.hset(key, "0", record[:-16] + struct.pack("<2q", 9999, 0))
     found = omega.json("cell", "verify", code=1)

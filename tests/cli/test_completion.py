@@ -36,8 +36,8 @@ def test_names_and_ids_of_jobs(omega: Omega, cell: RedisCell) -> None:
 def test_what_a_shell_would_run_is_not_offered(omega: Omega, cell: RedisCell, name: str) -> None:
     """Whoever may write to the store chooses the names in it."""
     client: Any = cell.client
-    client.hset(f"omega:{{{cell.name}}}:jobnames", name, "some-id")
-    client.hset(f"omega:{{{cell.name}}}:jobs", name, f"{name} batch 0 1 0 0 0 0 1 1;0 0 0 1 1 0 0 0 0 0 -")
+    client.hset(f"omega:1:{{{cell.name}}}:jobnames", name, "some-id")
+    client.hset(f"omega:1:{{{cell.name}}}:jobs", name, f"{name} batch 0 1 0 0 0 0 1 1;0 0 0 1 1 0 0 0 0 0 -")
     assert completed(omega, "job", "status", "cr") == []
 
 

@@ -40,7 +40,7 @@ def lived(cell: RedisCell) -> None:
     cell.end([TaskEnd(0, 3, EndKind.EVICTED, "0", "drain")], 9_300, "ada")
     cell.end([TaskEnd(0, 3, EndKind.LEFT, "0")], 9_400, "agent")
     cell.set_limits("batch", Limits((None, 3000), 9, (1, 5)), 9_500, "ada")
-    cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
+    cell.client.delete(f"omega:1:{{{cell.name}}}:lease:batch/0")
     cell.deregister_scheduler(one, 9_600, reaped=True)
     two = cell.register_scheduler("batch/0", "nonce2", 60_000, 9_700)
     cell.deregister_scheduler(two, 9_800)
@@ -188,7 +188,7 @@ def test_reading_on_from_where_a_page_ended(omega: Omega, old_cell: RedisCell) -
 
 
 def test_a_log_that_was_trimmed_says_so(omega: Omega, old_cell: RedisCell) -> None:
-    old_cell.client.xtrim(f"omega:{{{old_cell.name}}}:log", maxlen=4, approximate=False)
+    old_cell.client.xtrim(f"omega:1:{{{old_cell.name}}}:log", maxlen=4, approximate=False)
     found = omega.json("events", "--since", "5")
     assert (found["first_version"], found["gap"]) == (14, {"from": 6, "to": 13})
     assert [event["version"] for event in found["events"]] == [14, 15, 16, 17]

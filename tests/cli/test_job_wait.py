@@ -99,7 +99,7 @@ def test_a_job_that_is_forgotten_meanwhile(omega: Omega, cell: RedisCell, monkey
     jobs_of = watch.watch
 
     def late(*arguments: Any) -> Any:
-        cell.client.hdel(f"omega:{{{cell.name}}}:jobs", "id-old")
+        cell.client.hdel(f"omega:1:{{{cell.name}}}:jobs", "id-old")
         return jobs_of(*arguments)
 
     monkeypatch.setattr(watch, "watch", late)

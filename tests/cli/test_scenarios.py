@@ -126,17 +126,17 @@ def test_w05_the_limit_of_a_pool_is_named_with_what_is_short(omega: Omega, cell:
 def test_o01_what_can_be_read_is_listed(store_url: str, omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     other = RedisCell.create(cell.client, f"{cell.name}-new", url=store_url)
-    other.client.hset(f"omega:{{{other.name}}}:meta", "schema", 99)
+    other.client.hset(f"omega:1:{{{other.name}}}:meta", "schema", 99)
     try:
         found = {each["name"]: each for each in Omega(store_url).json("cell", "list", code=3)["cells"]}
     finally:
-        other.client.hdel(f"omega:{{{other.name}}}:meta", "schema")
+        other.client.hdel(f"omega:1:{{{other.name}}}:meta", "schema")
         other.delete()
     assert found[cell.name]["machines"] == 1
     assert found[cell.name]["note"] is None
     assert "written with schema 99" in found[other.name]["note"]
     lapsed = cell.register_scheduler("batch/1", "nonce", 60_000, 1)
-    cell.client.delete(f"omega:{{{cell.name}}}:lease:{lapsed.member}")
+    cell.client.delete(f"omega:1:{{{cell.name}}}:lease:{lapsed.member}")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
 
 
@@ -144,7 +144,7 @@ def test_o01_since_when_a_member_is_silent(omega: Omega, cell: RedisCell) -> Non
     join(cell, 2)
     me, now = cell.register_scheduler("batch/0", "nonce", 60_000, 1), App.now_ms()
     cell.renew_scheduler(me, 60_000, {"at_ms": now - 125_000} | dict.fromkeys(FIGURES, 0) | {"conflict_fraction": 0.0})
-    cell.client.delete(f"omega:{{{cell.name}}}:lease:{me.member}")
+    cell.client.delete(f"omega:1:{{{cell.name}}}:lease:{me.member}")
     assert omega.json("scheduler", "list")["schedulers"][0]["heartbeat_at_ms"] == now - 125_000
     assert " lapsed 2m0" in omega.text("scheduler", "list")
     cell.set_machine_state(1, MachineState.DOWN, now - 65_000, "ada")

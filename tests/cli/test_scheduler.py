@@ -227,7 +227,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     cell.renew_scheduler(membership, 60_000, figures | earlier)
     counts = {"total": 1307, "accepted": 1255, "conflicts": 52, "conflict_fraction": 52 / 1255, "of_schedulers": 1}
     assert omega.json("cell", "status")["transactions"] == counts
-    cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
+    cell.client.delete(f"omega:1:{{{cell.name}}}:lease:batch/0")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
     cell.deregister_scheduler(membership, 1)
     assert omega.json("scheduler", "list")["schedulers"] == []
@@ -237,7 +237,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
 def test_a_job_submitted_wakes_its_scheduler(omega: Omega, cell: RedisCell) -> None:
     cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     omega.run("job", "run", "--name", "a")
-    assert cell.client.llen(f"omega:{{{cell.name}}}:wake:batch/0") == 1
+    assert cell.client.llen(f"omega:1:{{{cell.name}}}:wake:batch/0") == 1
     cell.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
 
 

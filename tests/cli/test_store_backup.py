@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.backup import read_backup
-from omega.cellstate.backup.restore import restore
-from omega.cellstate.backup.upgrade import STEPS
-from omega.cellstate.keys import SCHEMA
+from omega.cellstate import keys
+from omega.cellstate.backup import file as backup_file, read_backup
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.replies import CommitRequest
@@ -33,10 +31,10 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     file = str(tmp_path / "cell.omega")
     header, row = omega.text("store", "backup", file).splitlines()
     assert header.split() == ["cell", "version", "schema", "machines", "jobs", "entries", "records", "bytes"]
-    assert row.split()[:6] == [cell.name, "3", str(SCHEMA), "2", "1", "3"]
+    assert row.split()[:6] == [cell.name, "3", str(keys.SCHEMA), "2", "1", "3"]
     header, row = Omega("unix:///nowhere").text("store", "backup", "--check", file).splitlines()
     assert header.split() == ["cell", "version", "schema", "machines", "jobs", "entries", "records", "age"]
-    assert row.split()[:6] == [cell.name, "3", str(SCHEMA), "2", "1", "3"]
+    assert row.split()[:6] == [cell.name, "3", str(keys.SCHEMA), "2", "1", "3"]
     assert Omega(None, "other").error("store", "backup", "--check", file) == f"backup {file}: has no cell 'other'"
     assert (tmp_path / "cell.omega").stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [tmp_path / "cell.omega"]
@@ -132,21 +130,23 @@ def test_a_draft_that_somebody_else_made_does_not_receive_the_backup(omega: Omeg
     assert (tmp_path / "cell.omega").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_older_cell_is_migrated_and_one_of_this_version_is_left(
-    omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The schema before the present one has, for this test, the same records."""
-    old, client = f"{cell.name}-b", cell.client
-    restore(client, read_backup(cell, 1), old, 1, "ada")
-    client.hset(f"omega:{{{old}}}:meta", "schema", min(STEPS) - 1)
-    assert "check out commit 633b9d4" in Omega(omega.url, old).error("store", "migrate")
-    client.hset(f"omega:{{{old}}}:meta", "schema", SCHEMA - 1)
-    monkeypatch.setitem(STEPS, SCHEMA - 1, lambda _: None)
-    assert omega.text("store", "migrate", old, cell.name).splitlines() == [
-        f"cell {old}: migrated from schema {SCHEMA - 1} to {SCHEMA}",
-        f"cell {cell.name}: has the present schema",
-    ]
-    found = Omega(omega.url, old).json("store", "migrate")["cells"]
-    assert found == [{"cell": old, "from": SCHEMA, "to": SCHEMA, "migrated": False}]
-    assert "crawl" in Omega(omega.url, old).text("job", "list")
-    assert Omega(omega.url, old).json("cell", "verify")["ok"]
+def test_another_schema_is_refused_wherever_it_is_met(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    backup, file = read_backup(cell, 1), tmp_path / "cell.omega"
+    cell.client.hset(keys.prefix(cell.name) + "meta", "schema", 2)
+    said = f"cell {cell.name}: written with schema 2, this Omega has schema 1; use the newer Omega"
+    for words in (("job", "list"), ("store", "backup", str(file))):
+        assert omega.error(*words) == f"{said}, or name another cell with --cell"
+    backup.schema = 2
+    with file.open("wb") as to:
+        backup_file.write(backup, to, "another")
+    assert omega.error("store", "backup", "--check", str(file)) == said
+    assert omega.error("store", "restore", str(file), "--as", "other") == said
+
+
+def test_cells_of_a_version_before_the_first_schema_are_named(omega: Omega, cell: RedisCell) -> None:
+    elsewhere = Omega(omega.url, "elsewhere")
+    assert "before schema 1" not in elsewhere.error("job", "list")
+    cell.client.sadd(keys.UNREAD, "prod")
+    said = elsewhere.error("job", "list")
+    assert "xargs valkey-cli unlink omega:cells); make one with omega cell create elsewhere" in said
+    cell.client.delete(keys.UNREAD)

@@ -39,8 +39,8 @@ def test_lists_leave_out_what_cannot_be_read(
     for name in ("good", "bad"):
         cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
     client: Any = cell.client
-    client.hset(f"omega:{{{cell.name}}}:schedulers", "batch/0", "1 nonce 0\n")
-    client.hset(f"omega:{{{cell.name}}}:{key}", field, record)
+    client.hset(f"omega:1:{{{cell.name}}}:schedulers", "batch/0", "1 nonce 0\n")
+    client.hset(f"omega:1:{{{cell.name}}}:{key}", field, record)
     for command in LISTS:
         omega.run(*command)
     listed = omega.run("job", "list")

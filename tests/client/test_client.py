@@ -160,7 +160,7 @@ def test_events_are_resumed_by_version(client: Client, cell: RedisCell) -> None:
     following = client.events(everything[-1]["version"], follow=True)
     client.release("crawl")
     assert next(following)["kind"] == "release"
-    cell.client.xtrim(f"omega:{{{cell.name}}}:log", maxlen=1, approximate=False)
+    cell.client.xtrim(f"omega:1:{{{cell.name}}}:log", maxlen=1, approximate=False)
     assert next(client.events(0)) == {"gap": {"from": 1, "to": everything[-1]["version"]}}
 
 

@@ -107,7 +107,7 @@ def test_a_queue_that_is_emptied_between_listing_and_reading_is_left_out(
     """A scheduler placed its last job: "the key …:pending:service is a none, another program created it"."""
     assert isinstance(stand.cell, RedisCell)
     client, listed = stand.cell.client, stand.cell.client.scan_iter
-    gone = f"omega:{{{stand.cell.name}}}:pending:gone".encode()
+    gone = f"omega:1:{{{stand.cell.name}}}:pending:gone".encode()
     monkeypatch.setattr(client, "scan_iter", lambda **words: [*listed(**words), gone])
     assert "pending:gone" not in read_backup(stand.cell, 1).small
 

@@ -22,7 +22,7 @@ WRITES: dict[str, tuple[str, ...]] = {
     "SET": ("x",), "DEL": (), "UNLINK": (), "HSET": ("f", "v"), "HDEL": ("f",), "HINCRBY": ("f", "1"), "RPUSH": ("v",),
     "LPUSH": ("v",), "LPOP": (), "LTRIM": ("0", "-1"), "SADD": ("v",), "SREM": ("v",), "ZADD": ("1", "v"),
     "ZREM": ("v",), "XADD": ("*", "f", "v"), "XTRIM": ("MAXLEN", "9"), "PEXPIRE": ("9",), "PERSIST": (),
-    "RENAME": ("omega:{prod}:y",), "COPY": ("omega:{prod}:y",), "RESTORE": ("0", "x"), "APPEND": ("x",),
+    "RENAME": ("omega:1:{prod}:y",), "COPY": ("omega:1:{prod}:y",), "RESTORE": ("0", "x"), "APPEND": ("x",),
 }  # fmt: skip
 """Commands that write, and what follows the key."""
 DANGEROUS = (
@@ -95,7 +95,7 @@ def permitted(client: Any, *words: str) -> bool:
 def test_a_role_runs_its_scripts_and_no_others(users: dict[str, Any]) -> None:
     """A server checks a user before it looks for the script, so that none has to be loaded, and nothing runs."""
     found = {
-        role: {name for name in SCRIPTS if permitted(client, "EVALSHA", script(name).sha, "1", "omega:{prod}:meta")}
+        role: {name for name in SCRIPTS if permitted(client, "EVALSHA", script(name).sha, "1", "omega:1:{prod}:meta")}
         for role, client in users.items()
     }
     assert found == {role: set(names) for role, names in ALLOWED.items()}
@@ -116,9 +116,9 @@ def row(role: str, client: Any) -> str:
         "executor": "`omega agent`, `omega machine simulate`, MapReduce workers",
         "person": "all commands, `omega cell create` and `omega store restore` among them",
     }[role]
-    scripts = [name for name in SCRIPTS if permitted(client, "EVALSHA", script(name).sha, "1", "omega:{prod}:meta")]
-    raw = [name for name, rest in WRITES.items() if permitted(client, name, "omega:{prod}:x", *rest)]
-    reads, writes = permitted(client, "SMEMBERS", "omega:cells"), permitted(client, "SADD", "omega:cells", "prod")
+    scripts = [name for name in SCRIPTS if permitted(client, "EVALSHA", script(name).sha, "1", "omega:1:{prod}:meta")]
+    raw = [name for name, rest in WRITES.items() if permitted(client, name, "omega:1:{prod}:x", *rest)]
+    reads, writes = permitted(client, "SMEMBERS", "omega:1:cells"), permitted(client, "SADD", "omega:1:cells", "prod")
     cells = "reads and writes" if writes else "reads" if reads else "no"
     script_cell = "all" if len(scripts) == len(SCRIPTS) else ", ".join(scripts)
     raw_cell = ", ".join(name.lower() for name in raw) or "none"
@@ -130,15 +130,15 @@ def test_no_role_does_what_endangers_the_store_or_other_cells(users: dict[str, A
     for role, client in users.items():
         assert [words for words in DANGEROUS if permitted(client, *words)] == [], role
         for command in ("GET", "DEL", "HGETALL"):
-            assert not permitted(client, command, "omega:{other}:meta"), role
-        assert not permitted(client, "EVALSHA", script("sync").sha, "1", "omega:{other}:meta"), role
+            assert not permitted(client, command, "omega:1:{other}:meta"), role
+        assert not permitted(client, "EVALSHA", script("sync").sha, "1", "omega:1:{other}:meta"), role
 
 
 @pytest.mark.parametrize("version", ["6.2", "7.0", "7.2", "9.1"])
 def test_setinfo_is_in_the_line_from_7_2_on(version: str) -> None:
     text = Omega("redis://nowhere.invalid", "prod").text("store", "acl", "reader", "--server-version", version)
     assert ("client|setinfo" in text) == (version in ("7.2", "9.1"))
-    assert text.startswith("user omega-reader reset off ~omega:{prod}:* ~omega:cells resetchannels -@all ")
+    assert text.startswith("user omega-reader reset off ~omega:1:{prod}:* ~omega:1:cells resetchannels -@all ")
 
 
 def test_the_password_is_hashed_and_bad_input_is_one_line(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_who_lost_its_lease_ends_what_is_no_longer_its_own(ground: Ground) -> No
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
-    ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
+    ground.cell.client.delete(f"omega:1:{{{ground.cell.name}}}:lease:agent/h1")
     assert ground.cell.reap_executors(0, "batch/0") == ["agent/h1"]
     assert ground.group(name).unplaced == 1
     with pytest.raises(Fenced):
@@ -167,7 +167,7 @@ def test_what_ended_before_its_lease_lapsed_counts_when_it_is_reported_late(grou
     name = ground.run("true")
     agent.look()
     until(lambda: not any(kept.lives for kept in agent.kept.values()), "the task has ended")
-    ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
+    ground.cell.client.delete(f"omega:1:{{{ground.cell.name}}}:lease:agent/h1")
     assert ground.cell.reap_executors(0, "batch/0") == ["agent/h1"]
     assert ground.group(name).delayed == 1
     agent.come(lambda: gone(agent))
@@ -181,7 +181,7 @@ def test_a_lease_that_lapsed_unnoticed_goes_on(ground: Ground) -> None:
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
-    ground.cell.client.delete(f"omega:{{{ground.cell.name}}}:lease:agent/h1")
+    ground.cell.client.delete(f"omega:1:{{{ground.cell.name}}}:lease:agent/h1")
     agent.come(lambda: gone(agent))
     agent.look()
     assert alive(pid)

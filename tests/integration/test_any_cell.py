@@ -281,7 +281,7 @@ def test_cells_that_cannot_be_asked_are_named(url: str, tmp_path: Path) -> None:
 def test_a_cell_where_the_user_may_only_read_is_not_chosen(tmp_path: Path) -> None:
     with single() as server, cells(server.url_of()) as url:
         admin = server.servers[0].client
-        admin.execute_command("ACL", "SETUSER", "bob", "on", ">x", "~omega:{east}:*", "%R~omega:{west}:*", "+@all")
+        admin.execute_command("ACL", "SETUSER", "bob", "on", ">x", "~omega:1:{east}:*", "%R~omega:1:{west}:*", "+@all")
         omega, file = Omega(url.replace("redis://", "redis://bob:x@")), tmp_path / "jobs.yaml"
         file.write_text("name: k\nid: k\ntasks: [{resources: {cpu: 1}}]\n")
         (found,) = omega.json("job", "submit", "--cell", "east,west,north", str(file))["jobs"]

@@ -154,7 +154,7 @@ def test_a_cell_is_ok_while_schedulers_commit(store_url: str) -> None:
             assert report.settled
             assert report.violations == ()
             versions.append(report.version)
-        cell.client.hset("omega:{audit-busy}:names", "ghost", "999")
+        cell.client.hset("omega:1:{audit-busy}:names", "ghost", "999")
         assert [each.where for each in verify(cell).violations] == ["machine name ghost"], "a real one is confirmed"
     finally:
         done.set()
@@ -172,7 +172,7 @@ def test_a_trimmed_log_is_checked_from_where_it_begins(client: "redis.Redis") ->
     for _ in range(150):
         life.step()
     for left in (90, 60, 30, 10, 1, 0):
-        client.xtrim("omega:{audit-trimmed}:log", maxlen=left, approximate=False)
+        client.xtrim("omega:1:{audit-trimmed}:log", maxlen=left, approximate=False)
         report = verify(cell)
         assert report.ok, report.violations
         assert report.log_from_version == report.version - left + 1
@@ -184,7 +184,7 @@ def test_a_broken_cell_is_reported(client: "redis.Redis") -> None:
     life = Life(cell, Random("broken/audit"), "life")
     for _ in range(60):
         life.step()
-    client.hset("omega:{audit-broken}:jobnames", "nobody", "nothing")
+    client.hset("omega:1:{audit-broken}:jobnames", "nobody", "nothing")
     report = verify(cell)
     assert [(v.invariant, v.where) for v in report.violations] == [(4, "job name nobody")]
     cell.delete()

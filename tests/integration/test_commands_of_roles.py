@@ -26,7 +26,7 @@ WORDS: Mapping[str, str] = {
     "cell create": "prod", "cell list": "",
     "cell status": "", "cell durability": "none", "cell verify": "", "cell record": "{record} --force --for 0.1s",
     "cell limits": "batch --jobs 5", "cell delete": "", "store status": "",
-    "store acl": "reader", "store backup": "- ", "store restore": "{file}", "store migrate": "prod", "pool list": "",
+    "store acl": "reader", "store backup": "- ", "store restore": "{file}", "pool list": "",
     "pool show": "p", "pool set": "p --weight 2", "pool remove": "p", "pool import": "{pools}", "pool export": "",
     "pool plan": "{pools}", "scheduler list": "", "scheduler status": "", "mapreduce progress": "crawl", "events": "",
     "top": "--once",

@@ -67,7 +67,7 @@ def test_a_damaged_epoch_is_replaced_and_reported(cell: RedisCell, form: str) ->
     publisher = Publisher(cell)
     assert publisher.publish("batch/0", 5_000)
     assert publisher.publish("batch/0", 7_000)
-    EPOCHS[form](cell, f"omega:{{{cell.name}}}:epoch")
+    EPOCHS[form](cell, f"omega:1:{{{cell.name}}}:epoch")
     assert not verify(cell).ok, "the audit reports it, and does not end with an error"
     assert Omega(cell.url, cell.name).json("cell", "verify", code=1)["violations"]
     assert Publisher(cell).publish("batch/1", 9_000)
@@ -85,7 +85,7 @@ def test_schedulers_notice_a_damaged_epoch_in_a_cell_that_does_not_change(
     reader, snapshot = EpochReader(store_url, cell.name, "batch/0"), ArraySnapshot(2)
     reader.read(snapshot)
     assert not reader._check(0)
-    put(shares="\xc1")(cell, f"omega:{{{cell.name}}}:epoch")
+    put(shares="\xc1")(cell, f"omega:1:{{{cell.name}}}:epoch")
     assert not reader._check(0), "not at once again"
     monkeypatch.setattr("omega.schedulers.process.epochs.CHECK_SECONDS", 0.0)
     assert (reader._check(0), reader._check(1)) == (True, False), "the first in rank alone"
@@ -106,7 +106,7 @@ POOLS: dict[str, Damage] = {
 def test_damaged_pools_are_replaced_by_an_import(cell: RedisCell, form: str, tmp_path: Path) -> None:
     omega, file = Omega(cell.url, cell.name), tmp_path / "pools.yaml"
     file.write_text(omega.text("pool", "export"))
-    POOLS[form](cell, f"omega:{{{cell.name}}}:pools")
+    POOLS[form](cell, f"omega:1:{{{cell.name}}}:pools")
     assert Omega(cell.url, cell.name).json("cell", "verify", code=1)["violations"]
     with pytest.raises(Unreadable):
         cell.pools()
@@ -119,7 +119,7 @@ def test_damaged_pools_are_replaced_by_an_import(cell: RedisCell, form: str, tmp
 
 @pytest.mark.parametrize("record", ["\xc1", "x y\n", "- -\n\xc1", "1\n", ""])
 def test_damaged_settings_of_a_machine_are_replaced(cell: RedisCell, record: str) -> None:
-    key = f"omega:{{{cell.name}}}:operator"
+    key = f"omega:1:{{{cell.name}}}:operator"
     agent = cell.register_agent("h1", "n", 60_000, 0)
     (index,) = cell.join(agent.member, [MachineSpec("h1", (4000, 4))], 0)
     cell.client.hset(key, str(index), record)
@@ -134,7 +134,7 @@ def test_damaged_settings_of_a_machine_are_replaced(cell: RedisCell, record: str
 def test_damaged_figures_of_a_scheduler_are_replaced_by_its_next_heartbeat(cell: RedisCell, record: str) -> None:
     membership = cell.register_scheduler("batch/0", "n", 60_000, 0)
     cell.renew_scheduler(membership, 60_000, {"tasks": 3})
-    cell.client.hset(f"omega:{{{cell.name}}}:stats", "batch/0", record)
+    cell.client.hset(f"omega:1:{{{cell.name}}}:stats", "batch/0", record)
     assert cell.figures() == {"batch/0": {}}
     assert [alive for _, alive, _ in cell.members().values()] == [True]
     cell.renew_scheduler(membership, 60_000, {"tasks": 4})
@@ -144,7 +144,7 @@ def test_damaged_figures_of_a_scheduler_are_replaced_by_its_next_heartbeat(cell:
 @pytest.mark.parametrize("record", ["", "nothing", "7", "7 n"])
 def test_damaged_names_are_taken_again(cell: RedisCell, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omega.cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
-    prefix = f"omega:{{{cell.name}}}:"
+    prefix = f"omega:1:{{{cell.name}}}:"
     names: list[tuple[Callable[[], Membership], str, str]] = [
         (lambda: cell.register_agent("h1", "n", 60_000, 0), "agents", "agent/h1"),
         (lambda: cell.register_executor("e9", "n", 60_000, 0), "agents", "e9"),

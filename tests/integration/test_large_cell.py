@@ -1,22 +1,16 @@
-"""Copies of a cell of ten thousand versions with every kind of entry: backup, restore, migration, recording, export."""
+"""Copies of a cell of ten thousand versions with every kind of entry: backup, restore, recording, export."""
 
 import threading
 from collections.abc import Iterator
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import msgpack
 import pytest
 
-from omega.cellstate import keys
-from omega.cellstate.audit import verify
 from omega.cellstate.audit.register import _LENGTHS, _LENGTHS_WITH_AMOUNTS
 from omega.cellstate.backup import Backup, StoredKey, file as backup_file, read_backup
-from omega.cellstate.backup.migrate import migrate
 from omega.cellstate.backup.restore import restore
-from omega.cellstate.backup.upgrade import STEPS
 from omega.cellstate.model import TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.server import connect
@@ -122,27 +116,6 @@ def test_a_backup_is_read_back_checked_and_restored(town: Town, omega: Omega, be
     check_copy(town, beside)
 
 
-def cut_inside_entries(backup: Backup) -> bytes:
-    """A file with its log cut every 2,000 words, as files were once written."""
-    packer = msgpack.Packer()
-    words = [word for entry, fields in backup.log for word in (entry, b"%d" % len(fields), *fields)]
-    header = {name: getattr(backup, name) for name in ("cell", "resources", "schema", "at_ms", "version")} | {"by": "x"}
-    objects: list[Any] = [["omega-backup", 1, header]]
-    objects += [piece for piece in backup_file._pieces(backup) if piece[1] != "stream"]
-    objects += [["log", "stream", None, words[at : at + 2_000]] for at in range(0, len(words), 2_000)]
-    data = b"".join(map(packer.pack, objects))
-    end: bytes = packer.pack(["end", len(objects) - 1, blake2b(data).digest()])
-    return data + end
-
-
-def test_a_file_that_was_cut_inside_entries_is_read(town: Town, tmp_path: Path) -> None:
-    backup = flat(town)
-    (tmp_path / "old").write_bytes(cut_inside_entries(backup))
-    with (tmp_path / "old").open("rb") as source:
-        (found,) = backup_file.read(source, "old")
-    assert found == backup
-
-
 def test_a_backup_that_is_not_read_back_is_none(
     town: Town, omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,19 +167,6 @@ def test_the_safety_copy_of_a_restore_is_restored(town: Town, omega: Omega, besi
     (again,) = there.json("store", "restore", kept, "--force", "--no-backup")["cells"]
     assert again["ok"], again["violations"]
     assert there.json("job", "status", "after-the-backup")["state"] == "pending"
-
-
-@pytest.mark.chaos
-def test_a_migration_keeps_every_entry(town: Town, beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The schema before the present one has, for this test, the same records."""
-    restore(town.client, flat(town), beside, 1, "ada").close()
-    before = flat(town, beside)
-    town.client.hset(keys.prefix(beside) + "meta", "schema", keys.SCHEMA - 1)
-    monkeypatch.setitem(STEPS, keys.SCHEMA - 1, lambda _: None)
-    assert migrate(town.client, beside, 2, "ada") == keys.SCHEMA - 1
-    after = flat(town, beside)
-    assert (after.bulk, after.log[:-1]) == (before.bulk, before.log)
-    assert verify(RedisCell.open(town.client, beside)).ok
 
 
 @pytest.mark.chaos

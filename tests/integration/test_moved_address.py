@@ -49,7 +49,7 @@ def test_clients_and_roles_follow_an_address_that_leads_to_another_server(
         assert old.ping()
         move(first, second)
         moved, seen = time.monotonic(), RedisCell.connect(first.url, "prod")
-        assert old.hlen("omega:{prod}:schedulers") == 1, "the old server still answers"
+        assert old.hlen("omega:1:{prod}:schedulers") == 1, "the old server still answers"
 
         def registered() -> bool:
             with suppress(redis.RedisError):
@@ -63,7 +63,7 @@ def test_clients_and_roles_follow_an_address_that_leads_to_another_server(
             assert there.info("server")["process_id"] == _pid(second)
         limit = 2 * connections.LONGEST_SECONDS
         until(lambda: client.jobs()["jobs"], "an idle client asks the other server", limit)
-        assert old.hlen("omega:{prod}:jobs") == 0, "the job is not on the old one"
+        assert old.hlen("omega:1:{prod}:jobs") == 0, "the job is not on the old one"
         assert cell.client.info("server")["process_id"] == _pid(second)
         seen.close()
         old.close()

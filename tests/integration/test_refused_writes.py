@@ -117,8 +117,8 @@ def test_agents_without_a_scheduler_keep_their_leases_through_a_restart(
         for _ in range(2):
             server.kill()
             server.start()
-            beat = cell.client.pttl(f"omega:{{{cell.name}}}:lease:agent/h1")
-            until(lambda: cell.client.pttl(f"omega:{{{cell.name}}}:lease:agent/h1") > 7_000, "it renews its lease")
+            beat = cell.client.pttl(f"omega:1:{{{cell.name}}}:lease:agent/h1")
+            until(lambda: cell.client.pttl(f"omega:1:{{{cell.name}}}:lease:agent/h1") > 7_000, "it renews its lease")
             assert int(str(beat)) < 8_001
         assert cell.agents()["h1"] == before
         assert [fact.words[0] for fact in cell.facts() if fact.words[0] in ("lapse", "leave")] == []

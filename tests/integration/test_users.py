@@ -167,11 +167,11 @@ def test_a_reader_loads_no_script_and_waits_for_those_of_others(guarded: Guarded
 
 def test_a_user_of_one_cell_does_not_see_another(guarded: Guarded) -> None:
     with redis.Redis.from_url(guarded.server.url) as client:
-        client.set("omega:{other}:meta", "secret")
+        client.set("omega:1:{other}:meta", "secret")
     with connect(guarded.url("person")) as client:
         for command in ("GET", "DEL"):
             with pytest.raises(redis.exceptions.NoPermissionError):
-                client.execute_command(command, "omega:{other}:meta")
+                client.execute_command(command, "omega:1:{other}:meta")
     for role in ("person", "reader", "scheduler"):
         with pytest.raises(StoreError, match="does not permit this to the user"):
             RedisCell.connect(guarded.url(role), "other")

@@ -102,7 +102,7 @@ def dump(cell: RedisCell) -> dict[bytes, Any]:
         b"hash": client.hgetall, b"string": client.get, b"stream": client.xrange,
         b"list": lambda key: client.lrange(key, 0, -1), b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
     }  # fmt: skip
-    prefix = f"omega:{{{cell.name}}}:".encode()
+    prefix = f"omega:1:{{{cell.name}}}:".encode()
     return {key.removeprefix(prefix): reads[client.type(key)](key) for key in client.keys(prefix + b"*")}
 
 
@@ -216,7 +216,7 @@ def live_through(
             do(lambda cell, _: cell.join(owner, [MachineSpec(f"m{machine}", tuple(size))], at))  # noqa: B023
         if rng.random() < 0.1:
             names = rng.choice(["-", "*", "job-1 job-2"])
-            do(lambda cell, _: cell.client.hset(f"omega:{{{cell.name}}}:asleep", "batch/0", names))  # noqa: B023
+            do(lambda cell, _: cell.client.hset(f"omega:1:{{{cell.name}}}:asleep", "batch/0", names))  # noqa: B023
         if turn % 10 == 9:
             assert dump(worlds[0][0]) == dump(worlds[1][0])
 

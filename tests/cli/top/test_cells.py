@@ -79,13 +79,13 @@ def test_tables_name_the_cell_and_have_all_columns(mirror: CellsMirror) -> None:
 def test_a_cell_that_goes_away_is_named_and_comes_back(mirror: CellsMirror, url: str) -> None:
     gone = mirror.mirrors["west"].cell
     assert isinstance(gone, RedisCell)
-    client, meta = connect(url), "omega:{west}:meta"
-    client.rename(meta, "omega:{west}:away")
+    client, meta = connect(url), "omega:1:{west}:meta"
+    client.rename(meta, "omega:1:{west}:away")
     overview = mirror.look(11_000)
     assert [each.cell for each in overview.cells] == ["east"]
     assert overview.skipped["north"] == "is away"
     assert "unknown cell 'west'" in overview.skipped["west"]
-    client.rename("omega:{west}:away", meta)
+    client.rename("omega:1:{west}:away", meta)
     assert [each.cell for each in mirror.look(12_000).cells] == ["east", "west"]
     client.close()
     with pytest.raises(StoreError, match="north: is away"):

@@ -89,10 +89,10 @@ def test_scripts_read_and_write_the_same_bytes(fields: Fields) -> None:
     fields["groups"][0]["placed"] = 1  # it has not ended
     client = fakeredis.FakeRedis()
     cell = RedisCell.create(client, "c")
-    client.hset("omega:{c}:jobs", "a", encode(fields))
-    client.hset("omega:{c}:kinds", "batch", "- - - - - 1 0 0")
+    client.hset("omega:1:{c}:jobs", "a", encode(fields))
+    client.hset("omega:1:{c}:kinds", "batch", "- - - - - 1 0 0")
     cell.hold("a", 1, "ada")
-    record: Any = client.hget("omega:{c}:jobs", "a")
+    record: Any = client.hget("omega:1:{c}:jobs", "a")
     found = decode(record, 2)
     assert found == fields | {"state": 1, "links": "<*", "modified": 1}
 

@@ -46,7 +46,7 @@ class Beating:
     def renewed(self) -> bool:
         """Whether a beat that left figures came since this was last asked."""
         left = self.rig.other.figures()
-        self.rig.other.client.delete("omega:{c}:stats")
+        self.rig.other.client.delete("omega:1:{c}:stats")
         return "batch/0" in left
 
 
@@ -59,10 +59,10 @@ def test_it_renews_and_leaves_figures(beating: Beating) -> None:
     rig = beating.rig
     rig.submit(spec("a"), spec("b", need=(5_000, 5_000)))
     rig.until_placed("a")
-    before = rig.other.client.pttl("omega:{c}:lease:batch/0")
+    before = rig.other.client.pttl("omega:1:{c}:lease:batch/0")
     beating.process.lease_ms = 3 * LEASE_MS
     beating.beat()
-    assert int(str(rig.other.client.pttl("omega:{c}:lease:batch/0"))) > int(str(before))
+    assert int(str(rig.other.client.pttl("omega:1:{c}:lease:batch/0"))) > int(str(before))
     found = rig.other.figures()["batch/0"]
     assert (found["tasks"], found["queued"], found["blocked"]) == (1, 0, 1)
 

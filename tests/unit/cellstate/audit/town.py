@@ -30,7 +30,7 @@ class Town:
     def __init__(self, client: "redis.Redis", cell: RedisCell) -> None:
         self.client: Any = client
         self.cell = cell
-        self.prefix = f"omega:{{{cell.name}}}:"
+        self.prefix = f"omega:1:{{{cell.name}}}:"
         self.members: dict[str, Membership] = {}
         self.number = 0
 

@@ -38,7 +38,7 @@ def test_after_a_mailbox_was_dropped_everything_is_read_afresh_and_known_tasks_k
     yard.run("unheard", 1, seconds=10.0)
     yard.run("left", 1, seconds=10.0)
     yard.take_back("left")
-    yard.cell.client.delete(f"omega:{{c}}:box:{executor.number}")
+    yard.cell.client.delete(f"omega:1:{{c}}:box:{executor.number}")
     yard.message(executor, "!")
     executor.step(0)
     assert yard.leaving() == []

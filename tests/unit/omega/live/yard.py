@@ -85,11 +85,11 @@ class Yard:
 
     def message(self, executor: SimulatedExecutor, *messages: str) -> None:
         """Put a message into an executor's mailbox, as the store does."""
-        self.cell.client.rpush(f"omega:{{c}}:box:{executor.number}", *messages)
+        self.cell.client.rpush(f"omega:1:{{c}}:box:{executor.number}", *messages)
 
     def messages(self, executor: SimulatedExecutor) -> list[str]:
         """Return the messages in the mailbox without removing them."""
-        found = self.cell.client.lrange(f"omega:{{c}}:box:{executor.number}", 0, -1)
+        found = self.cell.client.lrange(f"omega:1:{{c}}:box:{executor.number}", 0, -1)
         return [message.decode() for message in found]  # type: ignore[union-attr]
 
     def check(self) -> None:

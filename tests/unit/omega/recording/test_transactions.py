@@ -62,7 +62,7 @@ def test_a_job_may_have_two_transactions() -> None:
 def test_what_the_log_lacks_is_not_judged() -> None:
     unclear = {
         "rejected a 2": "other verdicts", "aborted a 0:0:1!": "failed gangs that would have evicted",
-        "assert a b,;1,1;1,1;-,-": "assertions between pools", "conflict a 0 8 1": "conflicts of an older log",
+        "assert a b,;1,1;1,1;-,-": "assertions between pools",
     }  # fmt: skip
     assert {line: parts(line)[0].unclear for line in unclear} == unclear
     assert parts("place 1 0 a 0 0 1 1", forms="fg")[0].unclear == "modes"
