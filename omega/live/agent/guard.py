@@ -367,6 +367,7 @@ class Guard:
         try:
             pid = os.fork()
             if pid == 0:
+                ours.close()  # else it would hold its own line open when this process was killed
                 self._be_supervisor(theirs, parent)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -297,6 +297,16 @@ def test_a_guard_that_was_lost_is_replaced_and_the_next_one_watches_its_tasks(
     until(lambda: not held(place / "lock"))
 
 
+def test_a_supervisor_without_tasks_ends_with_a_guard_that_is_killed(yard: Yard) -> None:
+    yard.lease(60, 60)
+    place = yard.start("a", "true", waits=False)
+    until(lambda: result(place))
+    idle = supervisor(place)
+    assert alive([idle]), "it waits for more"
+    os.kill(yard.line.pid, signal.SIGKILL)
+    until(lambda: not alive([idle]))
+
+
 @pytest.mark.chaos
 def test_a_supervisor_starts_a_guard_when_agent_and_guard_are_gone(yard: Yard) -> None:
     (place, pids), (other, _) = yard.escaping("t1", ESCAPES["own session"]), yard.escaping("t2", "sleep 60", alone=True)
