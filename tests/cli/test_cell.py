@@ -158,12 +158,12 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
     }
 
 
-def test_a_cell_of_an_older_omega_can_only_be_deleted(omega: Omega, cell: RedisCell) -> None:
+def test_a_cell_of_another_schema_can_only_be_deleted(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
-    cell.client.hset(f"omega:1:{{{cell.name}}}:meta", "schema", 1)
+    cell.client.hset(f"omega:1:{{{cell.name}}}:meta", "schema", 2)
     cell.client.hset(f"omega:1:{{{cell.name}}}:machines", "0", "0 1 text of another schema")
     assert omega.error("machine", "list") == (
-        f"cell {cell.name}: written with schema 1, this Omega has schema {SCHEMA}; use the Omega that wrote it,"
+        f"cell {cell.name}: written with schema 2, this Omega has schema {SCHEMA}; use the newer Omega,"
         " or name another cell with --cell"
     )
     assert omega.json("cell", "delete", "--yes") == {"cell": cell.name, "deleted": True, "machines": 2, "jobs": 0}

@@ -87,10 +87,6 @@ def test_complaints_say_where(old: str, new: str, said: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_the_former_name_of_a_field_is_read() -> None:
-    assert compose("cold.toml", WHOLE.replace("jobs_per_call = 4", "batch = 5")).jobs_per_call == 5
-
-
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"none\.toml: cannot be read: No such file"):
         read(tmp_path / "none.toml")
