@@ -246,7 +246,7 @@ def start_and_end(record: bytes) -> tuple[int | None, int | None]:
     A list reads many records, and these values alone. Raises ValueError.
     """
     try:
-        values = msgpack.unpackb(record)
+        values = msgpack.unpackb(record, use_list=False)
         ends = (each[1] for each in reversed(values[_EVENTS]) if each[3].startswith("done "))
         return int(values[_FIRST_PLACED]) or None, int(next(ends, 0)) or None
     except (TypeError, IndexError, AttributeError, msgpack.UnpackException) as error:
