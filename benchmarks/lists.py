@@ -14,6 +14,8 @@ from benchmarks.computer import computer, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import Filler, chunks, join, queue_jobs
 from benchmarks.store import Store, StoreSettings
+from omega.cellstate.clock import now_ms
+from omega.cellstate.digest.step import digest
 from omega.cellstate.model import TaskGroup
 from omega.client.client import Client
 
@@ -44,6 +46,8 @@ def measure(settings: Settings) -> Document:
             filler.place(NEED, [[(i % settings.machines, 1)] for i in numbers])
         filler.leave()
         queue_jobs(cell, "batch", settings.jobs - len(half), (TaskGroup(NEED, 10, 1_000),))
+        while digest(cell, now_ms()):  # as housekeeping does: lists read the histories of jobs
+            pass
         progress(f"lists: {settings.jobs:,} jobs, {settings.machines:,} machines")
         with Client(store.url, cell.name) as client:
             rows = [_timed(store, name, ask, settings.calls) for name, ask in _questions(client, settings.page).items()]
@@ -54,6 +58,7 @@ def measure(settings: Settings) -> Document:
 def _questions(client: Client, page: int) -> dict[str, Callable[[], object]]:
     return {
         "first page of jobs": lambda: client.jobs(limit=page),
+        "page of the oldest jobs": lambda: client.jobs(limit=page, before=page + 1),
         "first page of running jobs": lambda: client.jobs(state="running", limit=page),
         "all jobs": client.jobs,
         "first page of machines": lambda: client.machines(limit=page),

@@ -237,6 +237,20 @@ class History:
 
 _TYPES = (str, str, int, int, dict, int, int, int, list, list, dict, dict, dict, list, list)
 """Types of the fields of a history."""
+_FIRST_PLACED, _EVENTS = map(History.__slots__.index, ("first_placed_ms", "events"))
+
+
+def start_and_end(record: bytes) -> tuple[int | None, int | None]:
+    """Return when the first task of a job was placed and when the job ended, as far as its record has it.
+
+    A list reads many records, and these values alone. Raises ValueError.
+    """
+    try:
+        values = msgpack.unpackb(record, use_list=False)
+        ends = (each[1] for each in reversed(values[_EVENTS]) if each[3].startswith("done "))
+        return int(values[_FIRST_PLACED]) or None, int(next(ends, 0)) or None
+    except (TypeError, IndexError, AttributeError, msgpack.UnpackException) as error:
+        raise ValueError(f"not readable: {error}") from None
 
 
 def _add(counts: dict[str, int], name: str, count: int, most: int = MOST_NAMES) -> None:

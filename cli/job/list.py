@@ -13,6 +13,7 @@ from omega.cli.mapreduce import progress
 from omega.cli.options import all_cells_option
 from omega.many_cells.lists import job_pages, list_all, read_position
 from omega.queries import units
+from omega.queries.event_text import clock
 from omega.queries.job_state import STATES
 from omega.queries.jobs import keep, list_jobs
 from omega.schedulers.constraints.reasons import Reason
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from omega.many_cells.opened import OpenCells
 
 MOST_ROWS = 50
-SPARE = ("user", "kind", "prec", "stopped", "failed", "restarts", "placed")
+SPARE = ("ended", "started", "user", "kind", "prec", "stopped", "failed", "restarts", "elapsed", "placed")
 """Columns left out on a narrow terminal, in this order."""
 ORDER = ("cell", "id", "name", "user", "kind", ">prec", "state", "reason", "waits", "progress", ">tasks", ">placed",
-         ">finished", ">failed", ">stopped", ">restarts", ">age")  # a table # fmt: skip
+         ">finished", ">failed", ">stopped", ">restarts", "started", "ended", ">elapsed", ">age")  # a table # fmt: skip
 """Columns of several cells, which need not have the same."""
 
 HELP = (
@@ -132,6 +133,7 @@ def _rows(cell: "Queries", page: "JobPage", now_ms: int) -> list[dict[str, objec
     some = [name for name in ("finished", "failed", "stopped") if any(job["counts"][name] for job in jobs)]
     with_precedence, with_user = any(job["precedence"] for job in jobs), any(job["user"] for job in jobs)
     delays, again = any(job["delay"] for job in jobs), any(job["restarts"] for job in jobs)
+    began, over = (any(job[name] is not None for job in jobs) for name in ("started_ms", "ended_ms"))
     briefs = {job.id: brief for job in page.jobs if (brief := progress.brief(cell, job))}
     return [
         {
@@ -147,10 +149,21 @@ def _rows(cell: "Queries", page: "JobPage", now_ms: int) -> list[dict[str, objec
             ">tasks": job["counts"]["total"],
             **{f">{name}": job["counts"][name] for name in ("placed", *some)},
             **({">restarts": job["restarts"]} if again else {}),
+            **({"started": _clock(job["started_ms"], now_ms)} if began else {}),
+            **({"ended": _clock(job["ended_ms"], now_ms)} if over else {}),
+            **({">elapsed": _elapsed(job["elapsed_ms"])} if began else {}),
             ">age": units.age(job["age_seconds"]),
         }
         for job in jobs
     ]
+
+
+def _clock(at_ms: int | None, now_ms: int) -> str:
+    return "" if at_ms is None else clock(at_ms, now_ms)[:-4]
+
+
+def _elapsed(elapsed_ms: int | None) -> str:
+    return "" if elapsed_ms is None else units.seconds(elapsed_ms / 1000)
 
 
 def _delay(delay: "Mapping[str, Any] | None") -> str:

@@ -79,6 +79,16 @@ def _jobs(overview: Overview) -> Pane:
     def again(each: ListedJob) -> str:
         return f"{number:,}" if (number := restarts(each.job)) else ""
 
+    def started(each: ListedJob) -> str:
+        at_ms = each.times.started_ms
+        return "" if at_ms is None else clock(at_ms, overview.at_ms)[:-4]
+
+    def took(each: ListedJob) -> int | None:
+        return each.times.as_json(each.job, overview.at_ms)["elapsed_ms"]
+
+    def elapsed(each: ListedJob) -> str:
+        return "" if (ms := took(each)) is None else units.age(ms / 1000)
+
     def wants(each: ListedJob) -> str:
         needs = [units.amounts(overview.dimensions, group.need) for group in each.job.groups]
         return units.listing(list(dict.fromkeys(needs)), 1)
@@ -92,6 +102,8 @@ def _jobs(overview: Overview) -> Pane:
         TopColumn("reason", lambda each: each.reason, lambda each: each.reason),
         TopColumn("placed", placed, lambda each: -waiting(each.job), right=True),
         TopColumn("restarts", again, lambda each: -restarts(each.job), right=True, weight=6),
+        TopColumn("started", started, lambda each: each.times.started_ms or overview.at_ms, right=True, weight=1),
+        TopColumn("elapsed", elapsed, lambda each: -(took(each) or 0), right=True, weight=5),
         TopColumn("each task", wants, weight=2, least=16),
         TopColumn("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
     )

@@ -21,12 +21,14 @@ STATES: Mapping[str, str] = {
 }
 """The words for the state of a job, and the meaning of each: help texts and docs/jobs.md have the same."""
 COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")
+_READ = tuple(map(attrgetter, ("total", "unplaced", "placed", "finished", "failed", "stopped")))
+_PENDING, _PLACED, _FAILED = (_READ[COUNTS.index(name)] for name in ("pending", "placed", "failed"))
 
 
 def state(job: Job) -> str:
     """Return the word for a job's state."""
     own = own_groups(job)
-    unplaced, placed, failed = (any(map(attrgetter(name), own)) for name in ("unplaced", "placed", "failed"))
+    unplaced, placed, failed = (any(map(read, own)) for read in (_PENDING, _PLACED, _FAILED))
     return _word(job.state, unplaced=unplaced, placed=placed, failed=failed)
 
 
@@ -85,8 +87,7 @@ def generations(job: Job) -> list[int]:
 
 def counts(groups: Sequence[GroupStatus | Counts]) -> dict[str, int]:
     """Return the number of tasks by state; ``pending + placed + finished + failed + stopped = total``."""
-    names = ("total", "unplaced", "placed", "finished", "failed", "stopped")
-    return {shown: sum(map(attrgetter(name), groups)) for shown, name in zip(COUNTS, names, strict=True)}
+    return {shown: sum(map(read, groups)) for shown, read in zip(COUNTS, _READ, strict=True)}
 
 
 def job_counts(job: Job) -> dict[str, int]:

@@ -11,6 +11,7 @@ from omega.cellstate.model import JobState
 from omega.queries import mapreduce
 from omega.queries.job_history import JobLog, Past, job_log, past
 from omega.queries.job_state import counts, ended, generations, group_names, job_counts, own_losses
+from omega.queries.job_times import JobTimes, job_times
 from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from omega.queries.room import Room
@@ -66,6 +67,11 @@ class JobStatus:
     def past(self) -> Past:
         """Its history."""
         return past(self.cell, self.job, self.log)
+
+    @cached_property
+    def times(self) -> JobTimes:
+        """When it started and ended."""
+        return job_times(self.cell, [self.job])[self.job.id]
 
     @cached_property
     def summary(self) -> Mapping[str, int]:
@@ -145,7 +151,7 @@ class JobStatus:
         shards, called = mapreduce.progress(cell, job), TaskNames.of(job)
         return {
             "cell": cell.name,
-            **job_json(job, None if self.brief else self.room, now_ms),
+            **job_json(job, None if self.brief else self.room, now_ms, self.times),
             "groups": _groups(cell, job),
             "progress": shards and mapreduce.as_json(job, shards, mapreduce.machine_names(cell, shards)),
             "runs": [

@@ -7,6 +7,7 @@ from omega.cellstate.errors import NotFound, Refused
 from omega.cellstate.pages import JobPage, Keep
 from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, head_state, job_counts, restarts, state
+from omega.queries.job_times import JobTimes, job_times
 from omega.queries.wording import listing
 from omega.users import source_of
 
@@ -102,7 +103,8 @@ def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
     from omega.queries.room import Room
 
     room = Room(cell)
-    rows = [job_json(job, room, now_ms) for job in page.jobs]
+    times = job_times(cell, page.jobs)
+    rows = [job_json(job, room, now_ms, times[job.id]) for job in page.jobs]
     return {"cell": cell.name, "total": page.total, "next": page.before, "jobs": rows}
 
 
@@ -116,7 +118,7 @@ def user_source(job: "Job") -> str | None:
     return source_of(job.spec) if job.spec.get("user") else None
 
 
-def job_json(job: "Job", room: "Room | None", now_ms: int) -> dict[str, Any]:
+def job_json(job: "Job", room: "Room | None", now_ms: int, times: JobTimes) -> dict[str, Any]:
     """Return a job as plain values, without room without its reason; `now_ms` in milliseconds since 1970."""
     reason = (str(room.reason(job)) or None) if room else None
     return {
@@ -140,4 +142,5 @@ def job_json(job: "Job", room: "Room | None", now_ms: int) -> dict[str, Any]:
         "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
         "counts": job_counts(job),
         "restarts": restarts(job),
+        **times.as_json(job, now_ms),
     }

@@ -8,6 +8,7 @@ from omega.cellstate.model import Job, Machine, MachineState
 from omega.cellstate.pools import PoolShare
 from omega.cellstate.resources import Dimensions
 from omega.queries.job_state import job_counts, restarts, state
+from omega.queries.job_times import NOT_KNOWN, JobTimes
 from omega.queries.machines import state_word
 
 if TYPE_CHECKING:
@@ -19,11 +20,12 @@ FULL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class ListedJob:
-    """A job, its position in a list, and the reason why it is pending; empty when there is none."""
+    """A job, its position in a list, the reason why it is pending (empty: none), and when it started."""
 
     position: int
     job: Job
     reason: str
+    times: JobTimes = NOT_KNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +167,5 @@ def listed_json(each: ListedJob, now_ms: int) -> dict[str, Any]:
         "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
         "counts": job_counts(job),
         "restarts": restarts(job),
+        **each.times.as_json(job, now_ms),
     }

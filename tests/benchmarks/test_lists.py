@@ -13,6 +13,7 @@ def test_every_question_is_timed(store_url: str) -> None:
     rows = {row["question"]: row for row in document["questions"]}
     assert set(rows) == {
         "first page of jobs",
+        "page of the oldest jobs",
         "first page of running jobs",
         "all jobs",
         "first page of machines",

@@ -152,6 +152,9 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
         "submitted_ms": 1000,
         "submitted_by": "ada",
         "restarts": 0,
+        "started_ms": None,
+        "ended_ms": None,
+        "elapsed_ms": None,
         "counts": NOTHING | {"total": 3, "pending": 3},
     }
     header, row = omega.text("job", "list").splitlines()
@@ -275,6 +278,9 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
             "lost": 0,
         },
         "restarts": 0,
+        "started_ms": None,
+        "ended_ms": None,
+        "elapsed_ms": None,
         "evicted_for": {},
         "evicted": {},
         "failures": {},

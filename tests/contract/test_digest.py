@@ -22,6 +22,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
+from omega.queries.jobs import list_jobs
 from tests.contract.conftest import AnyCell, Make, Member, Stand
 
 T = 1_000 * HOUR_MS
@@ -203,6 +204,12 @@ def test_a_gap_in_the_log_is_noted_and_ends(cell: AnyCell, member: Member) -> No
     assert a.use()["cpu"] == 2 * 64_000, "what tasks hold is read again from the cell"
     position = Position.unpack(cell.digest_position())
     assert (position.settled, position.since_order) == (Settled.YES, 2)
+    a.submit("c", 1, 71_000)
+    a.place("c", (0, 1), at=72_000)
+    a.place("b", (1, 1), at=73_000)
+    a.digest(74_000)
+    rows = list_jobs(cell, cell.job_page(), T + 75_000)["jobs"]
+    assert [row["started_ms"] for row in rows] == [None, None, T + 72_000], "of jobs before the gap nothing is sure"
 
 
 def test_who_evicted_whom_is_in_both_histories(cell: AnyCell, member: Member) -> None:

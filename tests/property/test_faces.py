@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from omega.cellstate import ranges
+from omega.cellstate.digest.hours import Position as Digested
+from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
@@ -23,6 +26,7 @@ from omega.live.waiting import waited_json
 from omega.queries.explanations import Explained
 from omega.queries.job_state import STATES
 from omega.queries.job_status import JobStatus
+from omega.queries.job_times import job_times
 from omega.queries.jobs import job_json, keep, list_jobs
 from omega.queries.mirror import CellMirror, JobFilter
 from omega.queries.mirror.overviews import Overviews
@@ -32,6 +36,7 @@ from omega.queries.task_results import job_tasks
 from omega.schedulers.rolling import Target, resized, targets
 
 MANY = Budget(10, 10)
+TIMES = "started_ms", "ended_ms", "elapsed_ms"
 STEPS = ("submit", *["place"] * 4, *["copy"] * 2, "end", "hold", "resize", "stop", "update")
 SPEC: dict[str, Any] = {"groups": [{"name": "a"}, {"name": "a"}], "speculation": True}
 
@@ -41,6 +46,7 @@ class Life:
 
     def __init__(self, seed: str) -> None:
         self.rng, self.cell, self.now = Random(seed), MemoryCell(), 1_000
+        self.mirror, self.digests = CellMirror(self.cell, "store"), Random(f"{seed}/digests")
         self.cell.register_executor("here", "n", 600_000_000, 0)
         self.cell.join("here", [MachineSpec(f"m{i}", (4000, 4096)) for i in range(4)], 0)
         self.me = self.cell.register_scheduler("batch/0", "n", 600_000_000, 0)
@@ -54,6 +60,8 @@ class Life:
         what = self.rng.choice(STEPS)
         with suppress(OmegaError):
             getattr(self, what)()
+        if self.digests.random() < 0.1:
+            digest(self.cell, self.now, self.digests.randint(1, 20))
 
     def submit(self) -> None:
         self.number += 1
@@ -112,19 +120,44 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def compare(cell: MemoryCell, now: int) -> int:
-    """Compare all that shows a job's state, reason, number of tasks and restarts; return the restarts."""
+def started_and_ended(cell: MemoryCell, job: str) -> tuple[int | None, int | None]:
+    """What the log says up to the position of the digest: the first placement of a task, and the end of the job."""
+    read = Digested.unpack(cell.digest_position()).version
+    facts = [fact for fact in cell.facts(0, 100_000) if fact.version <= read]
+    starts = (fact.at_ms for fact in facts if fact.words[0] == "place" and fact.words[3] == job)
+    ends = (fact.at_ms for fact in facts if fact.words[:2] == ("done", job))
+    return next(starts, None), next(ends, None)
+
+
+def compare_times(life: Life, now: int, said: dict[str, Any], text: dict[str, object], seen: Counter[str]) -> None:
+    """Compare when a job started and ended with the log, and the document with the text."""
+    started, ended = started_and_ended(life.cell, said["id"])
+    over = said["state"] not in ("pending", "running", "held") and not said["counts"]["placed"]
+    until = ended if over else now
+    elapsed = None if started is None or until is None else until - started
+    assert (said["started_ms"], said["ended_ms"], said["elapsed_ms"]) == (started, ended, elapsed), said
+    for heading, value in (("started", started), ("ended", ended), (">elapsed", elapsed)):
+        assert bool(text.get(heading)) == (value is not None), heading
+        seen[f"{heading} {value is not None}"] += 1
+
+
+def compare(life: Life, now: int) -> Counter[str]:
+    """Compare all that shows a job's state, reason, number of tasks, restarts and times; return how often each was."""
+    cell, seen = life.cell, Counter[str]()
     room, mirror = Room(cell), CellMirror(cell, "store")
     mirror.read(now)
+    life.mirror.read(now)
+    assert plain(life.mirror.jobs()) == plain(mirror.jobs()), "a mirror that saw all of it"
     page = cell.job_page()
     listed, http = list_jobs(cell, page, now)["jobs"], {row["id"]: row for row in mirror.jobs()["jobs"]}
     texts = {str(row["id"]): row for row in _rows(cell, page, now)}
     overview = Overviews(cell, mirror.held, "store").make(now)
     pane = panes(overview)[0]
-    placed, again = (next(each for each in pane.columns if each.title == title) for title in ("placed", "restarts"))
+    titles = "placed", "restarts", "started", "elapsed"
+    placed, again, began, took = (next(each for each in pane.columns if each.title == title) for title in titles)
     on_top = {each.job.id: each for each in overview.shown_jobs}
     for job in cell.jobs():
-        said = job_json(job, room, now)
+        said = job_json(job, room, now, job_times(cell, [job])[job.id])
         numbers, state = said["counts"], said["state"]
         row = next(each for each in listed if each["id"] == job.id)
         assert plain(row) == plain(said) == plain(http[job.id]) == plain(mirror.job_row(job.id)), job
@@ -141,6 +174,7 @@ def compare(cell: MemoryCell, now: int) -> int:
         tasks = job_tasks(cell, job).document(cell, None, now)["tasks"]
         assert said["restarts"] == sum(row["restarts"] * ranges.count(row["tasks"]) for row in tasks), job
         assert said["restarts"] == int(str(text.get(">restarts", 0)))
+        compare_times(life, now, said, text, seen)
         losses = plain(status.as_json(now)["losses"])
         assert said["restarts"] == sum(
             (each["lost"] + each["failures"]) * ranges.count(each["tasks"]) for each in losses
@@ -152,6 +186,10 @@ def compare(cell: MemoryCell, now: int) -> int:
             assert listed_json(each, now)["counts"] == numbers
             assert (again.show(each) or "0") == f"{said['restarts']:,}"
             assert listed_json(each, now)["restarts"] == said["restarts"]
+            assert [listed_json(each, now)[name] for name in TIMES] == [said[name] for name in TIMES]
+            assert [column.show(each) != "" for column in (began, took)] == [
+                said[name] is not None for name in TIMES[::2]
+            ]
             assert placed.show(each) == f"{numbers['placed']:,}/{numbers['total']:,}"
     for word in STATES:
         found = {job.id for job in cell.job_page(None, None, keep(None, word)).jobs}
@@ -164,20 +202,23 @@ def compare(cell: MemoryCell, now: int) -> int:
     sums = mirror.cell_status()["tasks"]
     for name in ("total", "pending", "placed", "finished", "failed", "stopped"):
         assert sums[name] == sum(row["counts"][name] for row in http.values()), name
-    return sum(row["restarts"] for row in http.values())
+    seen["restarts"] = sum(row["restarts"] for row in http.values())
+    return seen
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_all_faces_show_the_same_numbers(seed: int) -> None:
     life = Life(f"{seed}/faces")
     life.submit()
-    restarts = 0
+    seen = Counter[str]()
     for _ in range(12):
         for _ in range(8):
             life.step()
-        restarts += compare(life.cell, life.now)
+        seen += compare(life, life.now)
     assert life.copies
-    assert restarts
+    assert seen["restarts"]
+    assert seen["started True"]
+    assert seen["started False"]
 
 
 @pytest.mark.chaos
@@ -187,7 +228,57 @@ def test_all_faces_show_the_same_numbers_in_long_lives(seed: int) -> None:
     life.submit()
     for _ in range(100):
         life.step()
-        compare(life.cell, life.now)
+        compare(life, life.now)
+
+
+def times(life: Life, job_id: str, now: int) -> list[Any]:
+    """The times of a job in the list, which all faces have."""
+    compare(life, now)
+    (row,) = (row for row in list_jobs(life.cell, life.cell.job_page(), now)["jobs"] if row["id"] == job_id)
+    return [row[name] for name in TIMES]
+
+
+def test_start_and_end_are_shown_once_the_digest_of_the_log_has_reached_them() -> None:
+    life, groups = Life("times"), (TaskGroup((1000, 256), 2),)
+    life.cell.submit([JobSpec(name, name, "batch", groups) for name in ("a", "b")], 1_000, "ada")
+
+    life.cell.commit(CommitRequest(life.me, 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 2_000))
+    life.cell.commit(CommitRequest(life.me, 2, [Transaction("a", (Claim(1, 0, 1),))], Position(), 3_000))
+    assert times(life, "a", 5_000) == [None, None, None]
+    digest(life.cell, 5_000)
+    assert times(life, "a", 5_500) == [2_000, None, 3_500], "of a job that runs until now"
+    runs = life.cell.runs([0, 1])
+    life.cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED, "*") for run in runs], 6_000, "here")
+    assert times(life, "a", 9_000) == [2_000, None, None], "it has ended, and it is not known when"
+    digest(life.cell, 9_000)
+    assert times(life, "a", 9_500) == [2_000, 6_000, 4_000]
+    life.cell.stop("b", 9_600, "ada")
+    digest(life.cell, 9_700)
+    assert times(life, "b", 9_800) == [None, 9_600, None], "it never started"
+
+
+def test_times_cost_a_list_two_reads_whatever_the_number_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    life, groups, calls = Life("reads"), (TaskGroup((10, 10), 1),), Counter[str]()
+    names = [f"j{number}" for number in range(60)]
+    life.cell.submit([JobSpec(name, name, "batch", groups) for name in names], 1_000, "ada")
+    claims = [Transaction(name, (Claim(0, 0, 1),)) for name in names]
+    life.cell.commit(CommitRequest(life.me, 1, claims, Position(), 2_000))
+    digest(life.cell, 3_000)
+
+    def count(name: str) -> None:
+        read = getattr(life.cell, name)
+
+        def counted(*given: Any) -> Any:
+            calls[name] += 1
+            return read(*given)
+
+        monkeypatch.setattr(life.cell, name, counted)
+
+    for name in ("digest_position", "histories", "job_history", "result_records", "newest_facts", "facts"):
+        count(name)
+    rows = list_jobs(life.cell, life.cell.job_page(50), 4_000)["jobs"]
+    assert [row["started_ms"] for row in rows] == [2_000] * 50
+    assert calls == {"digest_position": 1, "histories": 1}
 
 
 def test_a_job_with_copies_has_its_own_tasks_alone() -> None:
@@ -205,7 +296,7 @@ def test_a_job_with_copies_has_its_own_tasks_alone() -> None:
     assert [sum(group.total for group in groups) for groups in (job.groups, own_groups(job))] == [4, 2]
     row = _rows(life.cell, life.cell.job_page(), 10)[0]
     assert (row[">tasks"], row[">placed"], row["state"], row["reason"]) == (2, 2, "running", "")
-    compare(life.cell, 10)
+    compare(life, 10)
 
 
 def test_a_running_task_is_not_starting_because_its_copy_waits() -> None:

@@ -196,7 +196,7 @@ class CellMirror:
         job, reasons = self.held.table.job(row), self._reader.reasons
         reason = reasons.of(job, self.held.table.value("shape", row)) or None
         delay = delay_json(reasons.room.delay(job), self.at_ms) if reason == "LOCALITY" else None
-        return job_json(job, None, self.at_ms) | {"reason": reason, "delay": delay}
+        return job_json(job, None, self.at_ms, self.held.table.times(row)) | {"reason": reason, "delay": delay}
 
     def job_row(self, job_id: str) -> Document | None:
         """Return the row of a job in `jobs`; None when it is not kept."""

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from omega.cellstate.model import Job
 from omega.cellstate.pages import own_groups
 from omega.queries.job_state import STATES, state
+from omega.queries.job_times import JobTimes
 from omega.queries.mirror.codes import ABSENT, Codes
 from omega.queries.mirror.packed_jobs import pack, unpack
 
-NUMBERS = ("order", "modified", "changed", "precedence", "tasks", "waiting", "placed")
+NUMBERS = ("order", "modified", "changed", "precedence", "tasks", "waiting", "placed", "started", "ended")
 CODED = ("state", "kind", "user", "pool", "shape", "demand")
 _STATE_CODES = {word: code for code, word in enumerate(STATES)}
 _STATE_WORDS = tuple(STATES)
@@ -79,6 +80,7 @@ class JobTable:
             self.drop(job.id)  # another job with the id of one that was retired
             known = None
         row = self._new_row(job.id) if known is None else known
+        times = (0, 0) if known is None else (self.value("started", row), self.value("ended", row))
         self._rows[row] = pack(job)
         self.names[row] = job.name if job.name != job.id else job.id
         spec, groups = job.spec, own_groups(job)
@@ -86,13 +88,21 @@ class JobTable:
         self._numbers[row] = (
             job.order, job.modified, version, job.precedence,
             *(sum(map(attrgetter(name), groups)) for name in ("total", "unplaced", "placed")),
-            _STATE_CODES[state(job)], self.kinds.of(job.kind),
+            *times, _STATE_CODES[state(job)], self.kinds.of(job.kind),
             self.users.of(user if isinstance(user, str) else ""), self.pools.of(pool if isinstance(pool, str) else ""),
             shape, demand,
         )  # fmt: skip
         if known is None and self._by_name is not None:
             insort(self._by_name, row, key=self.place)
         return row
+
+    def put_times(self, job_id: str, times: JobTimes) -> bool:
+        """Set when a job started and ended; return whether that is new."""
+        row = self._ids[job_id]
+        if times == self.times(row):
+            return False
+        self._numbers["started"][row], self._numbers["ended"][row] = (each or 0 for each in times)
+        return True
 
     def _new_row(self, job_id: str) -> int:
         if self._spare:
@@ -140,6 +150,10 @@ class JobTable:
     def job(self, row: int) -> Job:
         """Return the job of a row."""
         return unpack(self._rows[row])
+
+    def times(self, row: int) -> JobTimes:
+        """Return when the job of a row started and ended, as far as it was read."""
+        return JobTimes(self.value("started", row) or None, self.value("ended", row) or None)
 
     def get(self, job_id: str) -> Job | None:
         """Return a job by its id."""

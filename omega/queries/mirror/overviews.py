@@ -11,6 +11,7 @@ from omega.cellstate.transaction import Ask, Intake
 from omega.queries.event_text import sentences
 from omega.queries.events import Event, event
 from omega.queries.job_state import state
+from omega.queries.job_times import NOT_KNOWN, JobTimes, job_times
 from omega.queries.mirror.event_ring import facts_of
 from omega.queries.mirror.packed_jobs import kept_of
 from omega.queries.names import Names
@@ -94,6 +95,7 @@ class Overviews:
         self._past: dict[str, deque[float]] = {}
         self._running: tuple[Mapping[str, int], list[Job]] = (Counter(), [])
         self._running_version = -1
+        self._times: Mapping[str, JobTimes] = {}
         self._partings = 0
 
     def make(self, now_ms: int) -> Overview:
@@ -105,8 +107,9 @@ class Overviews:
         machines = ranked(cell, snapshot, MOST_MACHINES)
         self.names.know({machine.index: machine.name for machine in machines.first})
         room = Room.of(snapshot, cell, held.kinds(), known)
-        queue = [ListedJob(each.arrival, each.job, room.reason(each.job)) for each in pending]
         live, running = self._read_running(room, machines.first)
+        times = self._read_times([each.job for each in pending] + running)
+        queue = [ListedJob(each.arrival, each.job, room.reason(each.job), times[each.job.id]) for each in pending]
         self._read_versions([each.job for each in pending] + running)
         rates = self._read_log(now_ms)
         self._keep_history(machines.utilisation, rates)
@@ -119,7 +122,7 @@ class Overviews:
             machines,
             [self._member(*each) for each in sorted(known.items())],
             sorted(queue, key=lambda each: each.position),
-            [ListedJob(-job.order, job, "") for job in reversed(running)],
+            [ListedJob(-job.order, job, "", times[job.id]) for job in reversed(running)],
             live,
             depths,
             self._newest_changes(),
@@ -173,6 +176,14 @@ class Overviews:
         self._running, self._running_version = (states, newest), version
         return self._running
 
+    def _read_times(self, jobs: Sequence[Job]) -> Mapping[str, JobTimes]:
+        """Return when jobs started; none of them has ended, so a start that is known stays as it is."""
+        known = self._times
+        self._times = {job.id: known.get(job.id, NOT_KNOWN) for job in jobs} | job_times(
+            self._cell, [job for job in jobs if known.get(job.id, NOT_KNOWN) == NOT_KNOWN]
+        )
+        return self._times
+
     def _read_versions(self, jobs: Sequence[Job]) -> None:
         """Read which groups of jobs are of versions that an update replaced, where that was not read with them."""
         several = [job for job in jobs if len(job.groups) > 1 and "targets" not in job.spec]
@@ -212,7 +223,7 @@ class Overviews:
         seen = self._cell.sightings
         if seen.partings == self._partings:
             return
-        self._partings, self._seen, self._running_version = seen.partings, None, -1
+        self._partings, self._seen, self._running_version, self._times = seen.partings, None, -1, {}
         for changes in (self._changes, self._attention):
             left = [change for change in changes if change.first.version <= seen.agreed]
             changes.clear()

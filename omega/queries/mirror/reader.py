@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from omega.cellstate.digest.hours import Position as Digested, readable
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Job
 from omega.cellstate.replies import LogEntry, Reply
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Missing
 from omega.queries.fleet import Fleet
+from omega.queries.job_times import job_times
 from omega.queries.machines import tasks_on
 from omega.queries.mirror.conflicts import Contests
 from omega.queries.mirror.demand_classes import DemandClasses
@@ -25,7 +27,7 @@ from omega.queries.mirror.figures import read_figures
 from omega.queries.mirror.held_cell import HeldCell
 from omega.queries.mirror.index import Index
 from omega.queries.mirror.last_hour import LastHour
-from omega.queries.mirror.loading import Loading
+from omega.queries.mirror.loading import PARTS_AT_ONCE, Loading
 from omega.queries.mirror.named_records import Listener, Named
 from omega.queries.mirror.packed_jobs import kept_of
 from omega.queries.mirror.reasons import Reasons
@@ -66,6 +68,11 @@ class Reader:
         """The version up to which the log was read; -1 before the first round."""
         self._named = Named()
         """What the log named and was not read again yet."""
+        self._untimed, self._early = dict[str, int](), dict[str, int]()
+        """Jobs whose start and end are to be read, and those of which the digest of the log has to come further first;
+        with the version of their last change."""
+        self._digested = 0, 0
+        """Version and number of a submission of the digest's position at the last reading."""
         self._stale = True
         """Whether the version moved, or jobs were retired, since figures of all of the cell were read."""
         self._partings = cell.sightings.partings
@@ -92,6 +99,7 @@ class Reader:
             if not self.loading.done:
                 self._changed |= {"cell", "jobs", "machines"}
             self.loading.step()
+            self._read_times()
             if self.loading.described:
                 self.reasons.renew(cell, self.lock, changed=bool(self._changed))
         else:
@@ -223,10 +231,36 @@ class Reader:
             self.demands.leave(table.value("demand", row))
         if job is None:
             table.drop(job_id)
+            for jobs in (self._untimed, self._early):
+                jobs.pop(job_id, None)
             return
         job.spec = kept_of(job.spec)
         table.put(job, version, shape=self.reasons.enter(job), demand=self.demands.enter(job))
+        self._untimed[job_id] = version
         self.loading.found(job_id)
+
+    def _read_times(self) -> None:
+        """Read when changed jobs started and ended: at once, and again when the digest of the log has come further."""
+        cell, table = self.cell, self.held.table
+        position = readable(Digested.unpack, cell.digest_position(), Digested())
+        before, self._digested = self._digested, (position.version, position.since_order)
+        if position.since_order != before[1]:  # entries were lost before the digest reached them
+            self._untimed = dict.fromkeys(table.ids(), self.at)
+        elif position.version != before[0]:
+            self._untimed |= self._early
+        self._early = self._early if self._digested == before else {}
+        for _ in range(PARTS_AT_ONCE):
+            jobs = [job for job_id in islice(self._untimed, JOBS_AT_ONCE) if (job := table.get(job_id)) is not None]
+            if not jobs:
+                return
+            times = job_times(cell, jobs, position.since_order)
+            with self.lock:
+                for job in jobs:
+                    if table.put_times(job.id, times[job.id]):
+                        self._changed.add("jobs")
+                    version = self._untimed.pop(job.id)
+                    if version > position.version and times[job.id].lacks(job):
+                        self._early[job.id] = version
 
     def _retire(self) -> None:
         """Drop jobs that the cell keeps no more: those that ended first are retired first, without an entry."""
