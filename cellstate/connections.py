@@ -4,8 +4,13 @@ The name of a store, or the path of its socket, can lead to another server while
 are connected to it. A connection is therefore used for a few seconds only; the next command opens another one. The
 connections of a store with Sentinels, or on a Cluster, lead to the present primary; an error that a primary does not
 answer counts as a lost connection, so that the command is sent again to the one that is found then.
+
+A process that may open no further file keeps the connections that it has, and gives up a spare descriptor
+(descriptors.py) for one that was closed.
 """
 
+import errno
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +18,7 @@ from typing import Any
 import redis
 
 from omega.cellstate.addresses import Node
+from omega.cellstate.descriptors import is_room, with_spare
 from omega.cellstate.primaries import Primary
 
 LONGEST_SECONDS = 5.0
@@ -32,9 +38,14 @@ def outdated(connection: Any, pool: Any) -> bool:
 
 
 def renew(connection: Any) -> None:
-    """Open a connection anew; nobody waits for a reply on it. Raises redis.RedisError."""
-    connection.disconnect()
+    """Open a connection anew; nobody waits for a reply on it. Raises redis.RedisError.
+
+    It stays where no further file may be opened: another one could take its descriptor, and it does not open again.
+    """
     connection.omega_opened = time.monotonic()
+    if not is_room():
+        return
+    connection.disconnect()
     connection.connect()
 
 
@@ -197,6 +208,22 @@ class Pool(redis.ConnectionPool):
             except BaseException:
                 connection.disconnect()
                 raise
+
+    def make_connection(self) -> Any:
+        """Return a new connection, which has a spare descriptor where there is no other one."""
+        connection: Any = with_spare(super().make_connection)  # it reads a file
+        connect = connection._connect  # noqa: SLF001 - what opens its socket, and not what says hello after that
+
+        def connected() -> Any:
+            try:
+                return connect()
+            except OSError as error:  # a name that was not looked up for want of a descriptor is called unknown
+                if is_room():
+                    raise
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from error
+
+        connection._connect = lambda: with_spare(connected)  # noqa: SLF001
+        return connection
 
     def require(self, requirement: Callable[[Any], object] | None) -> None:
         """Let each connection pass this from its next command on."""

@@ -16,6 +16,7 @@ import click
 
 from omega.cli import render
 from omega.cli.app import App
+from omega.live.processes.bound import LEAVING_SECONDS
 
 if TYPE_CHECKING:
     Parameter = click.ParamType[Any]
@@ -24,7 +25,7 @@ else:
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 """The directory that holds this package and, in a checkout, the harness."""
-LEAVING_SECONDS = 20.0
+INTERRUPTED_SECONDS = LEAVING_SECONDS + 10.0
 """Time for an interrupted measurement to stop the processes that it started."""
 
 
@@ -117,7 +118,7 @@ def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
             text = process.stdout.read()
             return process.wait(), text
         except KeyboardInterrupt:
-            process.wait(LEAVING_SECONDS)  # it was interrupted too
+            process.wait(INTERRUPTED_SECONDS)  # it was interrupted too
             raise click.Abort from None
         finally:
             if process.poll() is None:

@@ -20,6 +20,7 @@ from importlib.resources import files
 from operator import itemgetter
 
 from omega.cellstate import keys as cell_keys, schema
+from omega.cellstate.descriptors import with_spare
 
 READING = ("agreed", "changed_records", "sync")
 """The scripts that readers run."""
@@ -41,8 +42,13 @@ def _header(source: str, word: str) -> list[str]:
     raise ValueError(f"script without a {word} line")
 
 
+def _text(name: str) -> str:
+    file = _FOLDER / f"{name}.lua"
+    return with_spare(lambda: file.read_text("utf-8"))
+
+
 def _part(name: str) -> str:
-    return (_FOLDER / (f"{name}.lua" if "/" in name else f"parts/{name}.lua")).read_text("utf-8")
+    return _text(name if "/" in name else f"parts/{name}")
 
 
 def _include(source: str) -> str:
@@ -186,7 +192,7 @@ def script(name: str) -> Script:
 
     A process may outlive its cell, which was deleted, is being restored, or was written by another version of Omega.
     """
-    source = (_FOLDER / f"{name}.lua").read_text("utf-8")
+    source = _text(name)
     source = f"--@const SCHEMA {cell_keys.SCHEMA}\n{source}"
     if name != "create" and not _CHECKING.search(source):
         source = (_CHECK_OF_READERS if name in READING else _CHECK) + source

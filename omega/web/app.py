@@ -1,6 +1,6 @@
 """The web application: its routers, and the gate before it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from importlib import import_module
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import Headers, QueryParams
@@ -75,6 +76,15 @@ class Application(FastAPI):
             self.openapi_schema = described(super().openapi())
         return self.openapi_schema
 
+    async def document(self) -> dict[str, Any]:
+        """Return the OpenAPI document, made in a thread: it takes 150 ms, in which the loop serves others."""
+        if self.openapi_schema is None:
+            await to_thread.run_sync(self.openapi, limiter=_making)
+        return self.openapi()
+
+
+_making = CapacityLimiter(1)
+
 
 CONDITIONS = ("if-match", "if-none-match", "if-unmodified-since", "idempotency-key")
 """Headers on which a change depends: a route that does not know them would make it without their condition."""
@@ -91,15 +101,17 @@ class KnownWords:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        error = self._error(scope) if scope["type"] == "http" and scope["path"].startswith("/v1/") else None
-        if error is not None:
-            await problems.of_error(error)(scope, receive, send)
-            return
+        if scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            given = [] if scope["method"] == "GET" else [each for each in CONDITIONS if each in Headers(scope=scope)]
+            if scope["query_string"] or given or scope["path"] == self.application.openapi_url:
+                await self.application.document()
+                if (error := self._error(scope, given)) is not None:
+                    await problems.of_error(error)(scope, receive, send)
+                    return
         await self.app(scope, receive, send)
 
-    def _error(self, scope: Scope) -> BadInput | None:
-        given = [] if scope["method"] == "GET" else [each for each in CONDITIONS if each in Headers(scope=scope)]
-        known = self._known(scope) if scope["query_string"] or given else None
+    def _error(self, scope: Scope, given: Sequence[str]) -> BadInput | None:
+        known = self._known(scope)
         if known is None:
             return None
         words, headers = known
@@ -149,7 +161,7 @@ def create_app(service: Service, access: Access) -> Application:
     for name in ROUTERS:
         router: APIRouter = import_module(name).router
         app.include_router(router)
-    problems.install(app, error_page)
+    problems.install(app, app.document, error_page)
     app.add_middleware(KnownWords, application=app)
     app.add_middleware(EncodedSlashes)
     return app

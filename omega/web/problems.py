@@ -109,9 +109,9 @@ def _of_parameters(error: RequestValidationError) -> Response:
     return problem(422, "Bad input", "; also ".join(dict.fromkeys(parts)))
 
 
-def _methods(app: FastAPI, path: str) -> str:
+def _methods(document: Mapping[str, Any], path: str) -> str:
     """Return the methods of a path of the API: of all its routes, of which a router knows those of the first alone."""
-    paths, found = app.openapi()["paths"], set[str]()
+    paths, found = document["paths"], set[str]()
     for template, operations in paths.items():
         if path not in paths and re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
             found |= operations.keys()
@@ -122,8 +122,11 @@ def _methods(app: FastAPI, path: str) -> str:
 Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
-def install(app: FastAPI, pages: Handler | None = None) -> None:
-    """Answer all errors of an application with problem documents; `pages` answers those of the console."""
+def install(app: FastAPI, document: Callable[[], Awaitable[Mapping[str, Any]]], pages: Handler | None = None) -> None:
+    """Answer all errors of an application with problem documents; `pages` answers those of the console.
+
+    `document` returns the OpenAPI document.
+    """
 
     async def answered(request: Request, error: Any, response: Response) -> Response:
         if pages is not None and not request.url.path.startswith(("/v1", "/metrics")):
@@ -141,7 +144,7 @@ def install(app: FastAPI, pages: Handler | None = None) -> None:
             detail = f"{request.url.path}: does not take {request.method}; see /v1/openapi.json"
         response = of_status(error.status_code, detail)
         response.headers.update(error.headers or {})
-        if "Allow" in response.headers and (methods := _methods(app, request.url.path)):
+        if "Allow" in response.headers and (methods := _methods(await document(), request.url.path)):
             response.headers["Allow"] = methods
         return await answered(request, error, response)
 

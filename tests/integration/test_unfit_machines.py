@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -166,6 +167,55 @@ def test_no_more_files_may_be_opened(ground: Ground, whose: str) -> None:
         look_until(agent, lambda: time.monotonic() > until_seconds, "a lease passes")
         assert alive(pid), "what runs runs on"
     check_comes_back(ground, agent, name)
+
+
+AGENT = """
+import sys
+from pathlib import Path
+from omega.live.agent import fitness
+from omega.live.agent.process import AgentOptions, run_agent
+from omega.schedulers.process.log import configure
+fitness.TRIAL_SECONDS, fitness.STEADY_SECONDS = 0.1, 0.2
+configure({})
+url, cell, state = sys.argv[1:]
+run_agent(url, cell, "h1", Path(state), AgentOptions({"cpu": "4", "memory": "4Gi"}, lease_ms=4_000))
+"""
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["as they are", "and its connections are lost"])
+def test_the_agent_may_open_no_more_files(ground: Ground, tmp_path: Path, lost: bool) -> None:
+    client = ground.cell.client
+    before = {str(each["id"]) for each in client.client_list()}
+    words = [sys.executable, "-c", AGENT, ground.cell.url, ground.cell.name, str(ground.state)]
+    with (tmp_path / "agent.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as agent:
+        try:
+            until(lambda: "h1" in ground.cell.agents() and ground.cell.machine_index("h1") is not None, "it joins")
+            runs, ends = ground.run(*SLEEP), ground.run("sh", "-c", "echo $$; sleep 3; echo end")
+            pid = ground.pid(runs)
+            ground.pid(ends)
+            with limited(agent.pid, resource.RLIMIT_NOFILE, first_free(agent.pid)):
+                for each in {str(each["id"]) for each in client.client_list()} - before if lost else ():
+                    client.client_kill_filter(_id=each)
+                name = ground.run("true")
+                until(lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
+                until(lambda: state(ground) == "unfit", "the machine says so")
+                assert "Too many open files" in ground.cell.agents()["h1"].unfit
+                until(lambda: ground.group(ends).finished, "what runs ends by itself and is reported")
+                until_seconds = time.monotonic() + 7.0  # longer than a lease, and than a connection is used
+                until(lambda: time.monotonic() > until_seconds, "a lease passes")
+                assert alive(pid), "what runs runs on"
+                assert state(ground) == "unfit"
+            until(lambda: state(ground) == "up", "it comes back by itself")
+            ground.place(name)
+            until(lambda: ground.group(name).finished, "the job runs")
+            bad = ("lost", "failed", "retried", "lapse")
+            assert [fact.words[0] for fact in all_facts(ground.cell) if fact.words[0] in bad] == []
+        except BaseException as error:
+            error.add_note((tmp_path / "agent.log").read_text())
+            raise
+        finally:
+            agent.terminate()
+            agent.wait(30.0)
 
 
 def test_no_more_processes_may_be_started(ground: Ground) -> None:

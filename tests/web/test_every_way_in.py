@@ -4,11 +4,13 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
+import anyio
 import httpx
 import pytest
 
@@ -16,6 +18,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.redis import RedisCell
 from omega.jobfile import document
 from omega.web import reading
+from omega.web.document import described
 from omega.web.problems import TooLarge
 from omega.web.reading import SMALL_JSON, SMALL_VALUES, SMALL_YAML
 from omega.web.service import Service
@@ -226,3 +229,32 @@ def test_what_a_process_found_arrives_as_it_was() -> None:
     assert reading._received(reading._sent("body", value)) == value
     with pytest.raises(BadInput, match="more than 500,000 values"):
         reading._sent("body", [[0]] * 300_000)
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        ("GET", "/v1/jobs?cell=a&limit=1", {}),
+        ("DELETE", "/v1/pools/x?cell=a", {"If-Match": "1"}),
+        ("GET", "/v1/openapi.json", {}),
+        ("PUT", "/v1/jobs", {}),
+    ],
+    ids=["a query", "a condition", "the document", "another method"],
+)
+async def test_the_document_of_the_api_is_not_made_on_the_loop(
+    cell: RedisCell, monkeypatch: pytest.MonkeyPatch, request_of: tuple[str, str, Mapping[str, str]]
+) -> None:
+    """It takes 150 ms of processor time."""
+    threads = list[threading.Thread]()
+
+    def counted(made: dict[str, Any]) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return described(made)
+
+    monkeypatch.setattr("omega.web.app.described", counted)
+    method, path, headers = request_of
+    async with visit(Service(cell.url)) as client, anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(partial(client.request, method, path, headers=dict(headers)))
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads

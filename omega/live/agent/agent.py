@@ -34,7 +34,7 @@ from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine, UnansweredError
 from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice, sweep
-from omega.live.agent.lease_file import now, with_spare
+from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, group_spec, order
 from omega.live.agent.output import KEEP_BYTES, EndedTasks, Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, PlacementKey
@@ -237,7 +237,7 @@ class Agent:
             self.fitness.reported, self.lease.stalled = self.fitness.reason, ""
         said, membership, index = self.fitness.reason, self.lease.membership, self._index
         if said != self.fitness.reported and membership is not None and index is not None:
-            with_spare(lambda: self.cell.report_fitness(membership, [index], said, self.ms()))
+            self.cell.report_fitness(membership, [index], said, self.ms())
             self.fitness.reported = said
 
     @property
@@ -336,7 +336,7 @@ class Agent:
                 TaskEnd(self._index, key.placement, kind, str(key.task), reason, key.job, key.submitted_ms)
                 for key in keys
             ]
-            with_spare(lambda: self.cell.end(ends, self.ms(), self.executor))
+            self.cell.end(ends, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
         """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues.
@@ -420,8 +420,7 @@ class Agent:
                 endings[ago].append(ending)
         self.cell.keep_tails(self._tails.last(own) | self._measured(own))
         for ago, ended in sorted(endings.items(), reverse=True):
-            # Its script may not have been read yet.
-            with_spare(partial(self.cell.end, ended, self.ms() - 1000 * ago, self.executor))
+            self.cell.end(ended, self.ms() - 1000 * ago, self.executor)
         for kept in over:
             self._ended.add(kept.key)
             self.cgroups.remove(str(kept.key))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from omega.cellstate.descriptors import refill_spare
 from omega.cellstate.errors import OmegaError
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import now
@@ -74,6 +75,7 @@ class Fitness:
 
     def look(self) -> None:
         """Make a trial if one is due."""
+        refill_spare()
         if not self.reason or now() - self._tried < TRIAL_SECONDS:
             return
         self._tried = now()

@@ -30,8 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omega.cellstate.descriptors import keep_spare
 from omega.file_lock import held, take_lock
-from omega.live.agent.lease_file import KILLED, Lease, keep_spare, now, read_lease
+from omega.live.agent.lease_file import KILLED, Lease, now, read_lease
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process
 from omega.live.agent.process_tree import (
     Table,

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.consumption import Consumption
+from omega.cellstate.descriptors import with_spare
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import JobState
 from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import NOTICE, ROOM, ask_to_end, now, with_spare, write_within
+from omega.live.agent.lease_file import NOTICE, ROOM, ask_to_end, now, write_within
 from omega.live.agent.places import PlacementKey
 from omega.live.agent.process_tree import processes
 from omega.live.agent.supervisor import CLEAN_PAUSE_SECONDS, CLEAN_TRIES
@@ -84,7 +85,7 @@ class Kept:
     def order(self) -> dict[str, Any]:
         """Its order without the environment. Raises OSError, ValueError for one found again that cannot be read."""
         if self.order_of is None:
-            self.order_of = _brief(json.loads((self.place / "order.json").read_bytes()))
+            self.order_of = _brief(json.loads(with_spare((self.place / "order.json").read_bytes)))
         return self.order_of
 
     @property
@@ -96,7 +97,7 @@ class Kept:
     def supervisor(self) -> int:
         """Return the supervisor's process id; 0 where it is not known."""
         with suppress(OSError, ValueError):
-            return int((self.place / "supervisor").read_text())
+            return int(with_spare((self.place / "supervisor").read_text))
         return 0
 
     @property
@@ -105,7 +106,7 @@ class Kept:
         with suppress(OSError, ValueError):
             order, notice = self.order, 0.0
             with suppress(OSError, ValueError):
-                notice = float((self.place / NOTICE).read_text())
+                notice = float(with_spare((self.place / NOTICE).read_text))
             cleans = CLEAN_TRIES * (CLEAN_SECONDS + CLEAN_PAUSE_SECONDS) if order.get("clean_up") else 0.0
             return float(max(order["grace_ms"] / 1000, notice) + cleans)
         return 0.0
@@ -167,7 +168,7 @@ def sweep(ended: Iterable[Kept]) -> None:
     for kept in left:
         kept.swept = True
         with suppress(OSError, ValueError, subprocess.SubprocessError):
-            process = clean_up(json.loads((kept.place / "order.json").read_bytes()), kept.place)
+            process = clean_up(json.loads(with_spare((kept.place / "order.json").read_bytes)), kept.place)
             if process is not None:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(SWEEP_SECONDS)
@@ -203,5 +204,5 @@ def give_notice(cell: "Queries", leaving: Iterable[Kept]) -> None:
             lane = lane_of(job.kind, job.precedence, job.spec)
             seconds = pools.preemption(pools.pool_of(lane.pool, lane.user)).allocation_timeout
             if seconds is not None:
-                (kept.place / NOTICE).write_text(f"{seconds}")
+                write_within(kept.place / NOTICE, f"{seconds:<24}".encode())
         kept.warned = True

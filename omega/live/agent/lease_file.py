@@ -6,13 +6,12 @@ Standard library only.
 import errno
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-T = TypeVar("T")
-NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+from omega.cellstate.descriptors import NO_DESCRIPTOR, with_spare
+
 OF_MACHINE = frozenset(
     (*NO_DESCRIPTOR, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE)
 )
@@ -30,31 +29,6 @@ def now() -> float:
     """Return seconds since boot, suspend included: a lease expires during suspend."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
-
-
-_spare = list[int]()
-"""A descriptor that is given up where there is no other one (`with_spare`)."""
-
-
-def keep_spare() -> None:
-    """Keep a descriptor for what must be possible when no further file may be opened; also again after a fork."""
-    _spare.clear()
-    with suppress(OSError):
-        _spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-
-
-def with_spare(act: Callable[[], T]) -> T:
-    """Return what `act` returns, which opens one file at a time. Raises its OSError."""
-    try:
-        return act()
-    except OSError as error:
-        if error.errno not in NO_DESCRIPTOR or not _spare:
-            raise
-    os.close(_spare.pop())
-    try:
-        return act()
-    finally:
-        keep_spare()
 
 
 class Lease(NamedTuple):

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from omega.cellstate.descriptors import keep_spare
 from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Fenced, HistoryCut, Refused, StoreError
 from omega.cellstate.model import MachineSpec
@@ -24,7 +25,7 @@ from omega.cellstate.store import connect_cell
 from omega.live.agent import offer, runners
 from omega.live.agent.agent import LEASE_MS, Agent, BlindError
 from omega.live.agent.cgroups import Cgroups
-from omega.live.agent.lease_file import keep_spare, now
+from omega.live.agent.lease_file import now
 from omega.live.agent.output import KEEP_BYTES, TAIL_SECONDS
 from omega.live.agent.output_answers import answer_requests
 from omega.live.agent.places import AgentPlaces
@@ -48,6 +49,10 @@ LATE_SECONDS = 5.0
 """Time beyond the grace of its tasks after which an agent that leaves kills what has not ended."""
 FOUND_SECONDS = 0.25
 """Poll interval for the end of tasks of an earlier agent, which no guard reports."""
+
+
+SPARE = 4
+"""Descriptors kept for when no further file may be opened: one for files, and one for each connection to the store."""
 
 
 class WakeUp:
@@ -253,7 +258,7 @@ def run_agent(
     or the cell was deleted.
     """
     hide_memory()
-    keep_spare()
+    keep_spare(SPARE)
     await_store(url, executor_of(name))
     places = AgentPlaces(state, cell, name)
     user = task_user(options.run_as) if options.run_as is not None else None

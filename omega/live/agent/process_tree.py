@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from omega.live.agent.lease_file import with_spare
+from omega.cellstate.descriptors import with_spare
 
 PROC = Path("/proc")
 LISTED = (PROC / f"self/task/{os.getpid()}/children").exists()

@@ -92,10 +92,10 @@ class Renewal:
         own: ExecutorStore | None = None
         period = self.seconds / BEATS
         while not stop.wait(max(period / 10, min(self._renewed + LATE * period - now(), period))):
-            if now() - self._renewed < LATE * period:
-                continue
             try:
-                own = own or connect(ANSWER * self.seconds)
+                own = own or connect(ANSWER * self.seconds)  # before it is needed: later there may be no descriptor
+                if now() - self._renewed < LATE * period:
+                    continue
                 self.renew(own)
                 self._tell(own)
             except (OmegaError, OSError):  # the agent's next iteration gets and reports the same error

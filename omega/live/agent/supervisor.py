@@ -30,6 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from omega.cellstate.descriptors import keep_spare, with_spare
 from omega.live.agent import task_start
 from omega.live.agent.lease_file import (
     KILLED,
@@ -38,10 +39,8 @@ from omega.live.agent.lease_file import (
     ROOM,
     Lease,
     is_asked_to_end,
-    keep_spare,
     now,
     read_lease,
-    with_spare,
     write,
     write_within,
 )

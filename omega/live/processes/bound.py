@@ -11,7 +11,9 @@ import time
 from collections.abc import Mapping
 
 BOUND = "OMEGA_BOUND"
-LEAVING_SECONDS = 10.0
+LEAVING_SECONDS = 30.0
+"""Time from SIGTERM until a process is killed, whoever ends it. An agent needs most: its tasks have 10 s by default, an
+answer of the store that does not come takes up to 11.4 s; it kills what still runs 5 s after its time."""
 
 
 def end_with_starter(environment: Mapping[str, str]) -> None:

@@ -21,12 +21,13 @@ from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import write
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import command_lines, processes, send, started
+from omega.live.processes.bound import LEAVING_SECONDS
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 OWNER = "up"
 PAUSE_SECONDS = 0.05
-LEAVING_SECONDS = 30.0
-"""Time for a process to leave, since an agent first ends its tasks; it is killed afterwards."""
+OWNER_SECONDS = 5.0
+"""Time beyond that of its members for `omega up`, which ends them."""
 
 
 class Recorded(NamedTuple):
@@ -122,20 +123,20 @@ def end_all(record: ProcessRecord, state: Path) -> list[tuple[Recorded, bool]]:
     Returns each process and whether it had to be killed.
     """
     there = record.living()
-    killed = _end([each for each in there if each.member == OWNER])
-    killed |= _end([each for each in record.living() if each.member != OWNER])
+    killed = _end([each for each in there if each.member == OWNER], LEAVING_SECONDS + OWNER_SECONDS)
+    killed |= _end([each for each in record.living() if each.member != OWNER], LEAVING_SECONDS)
     for name in record.agents():
         _end_tasks(AgentPlaces(state, record.cell, name))
     record.end()
     return [(each, each in killed) for each in there]
 
 
-def _end(members: Sequence[Recorded]) -> set[Recorded]:
+def _end(members: Sequence[Recorded], seconds: float) -> set[Recorded]:
     """Ask processes to leave and kill late ones; returns the killed ones."""
     for each in members:
         send(each.pid, each.started, signal.SIGTERM)
         send(each.pid, each.started, signal.SIGCONT)
-    deadline = time.monotonic() + LEAVING_SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not any(each.lives for each in members):
             return set()

@@ -17,7 +17,7 @@ from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineState
 from omega.cellstate.replies import executor_of
 from omega.live.agent.task_start import STORE_FD, giving
-from omega.live.processes.bound import BOUND
+from omega.live.processes.bound import BOUND, LEAVING_SECONDS
 from omega.live.processes.record import ProcessRecord
 from omega.live.secrets import without_store
 from omega.schedulers.process.endpoint import METRICS, parse
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""
 STARTING_SECONDS = 60.0
-LEAVING_SECONDS = 10.0
 FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS = 1.0, 60.0
 """Time after which a member that ended is started again: the first time, and at most. Each further time doubles it."""
 STEADY_SECONDS = 60.0
@@ -210,6 +209,7 @@ class ProcessSupervisor:
         for process in self.members.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
+                process.send_signal(signal.SIGCONT)
         deadline = time.monotonic() + LEAVING_SECONDS
         for process in self.members.values():
             try:

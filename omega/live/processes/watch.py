@@ -21,6 +21,7 @@ from sysconfig import get_paths
 import omega
 from omega.cellstate.errors import BadInput
 from omega.live.agent.process_control import signal_at_parents_death
+from omega.live.processes.bound import LEAVING_SECONDS
 from omega.schedulers.failing import Hung
 from omega.schedulers.process.beat import ALIVE, HEARTBEAT, INCARNATION, JOB, LOOP, TOGETHER, Beat
 from omega.schedulers.process.log import log
@@ -31,8 +32,8 @@ CALL_SECONDS = 10.0
 LOCK_SECONDS = 1.5
 """The same for a call that holds the interpreter's lock: the lease, which nobody renews, must outlast it."""
 LOOK_SECONDS = 0.25
-LEAVING_SECONDS = 8.0
-"""Time from a signal to leave until the process is killed; `omega up` and `down` wait longer."""
+KILLING_SECONDS = LEAVING_SECONDS - 5.0
+"""Time from a signal to leave until the process is killed: before this one is killed itself."""
 FIRST_DELAY, LONGEST_DELAY = 10.0, 3600.0
 """Seconds for which a job is set aside: after the first call that did not return, and at most. Each doubles them."""
 SHORTEST_RUN = 60.0
@@ -159,11 +160,11 @@ class Watch:
                 if received.si_pid:  # a terminal sends its own to both
                     os.kill(self._child, received.si_signo)
                 os.kill(self._child, Signals.SIGCONT)
-                deadline = min(deadline, time.monotonic() + LEAVING_SECONDS)
+                deadline = min(deadline, time.monotonic() + KILLING_SECONDS)
             now = time.monotonic()
             passed, last = min(now - last, 2 * LOOK_SECONDS), now  # this process may have stood still, too
             if now > deadline:
-                log.warning("killed", member=self.name, why=f"it did not leave within {LEAVING_SECONDS:g} s")
+                log.warning("killed", member=self.name, why=f"it did not leave within {KILLING_SECONDS:g} s")
                 self._kill()
                 return 1
             for call in calls:

@@ -70,6 +70,21 @@ def test_who_is_recorded_is_ended_and_nobody_else(
     assert [found.cell for found in records(tmp_path, None)] == ["d"]
 
 
+def test_who_ends_the_others_has_longer_than_they(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_record, "LEAVING_SECONDS", 0.1)
+    monkeypatch.setattr(process_record, "OWNER_SECONDS", 30.0)
+    late = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), exit())); "
+    record = ProcessRecord.begin(tmp_path, "c")
+    with subprocess.Popen([sys.executable, "-c", late + SLEEPS], stdout=subprocess.PIPE) as up:
+        assert up.stdout
+        up.stdout.readline()
+        found = json.loads(record.path.read_text())
+        found["owner"][1:] = up.pid, started(up.pid)
+        record.path.write_text(json.dumps(found))
+        assert [(each.member, killed) for each, killed in end_all(record, tmp_path)] == [("up", False)]
+        assert up.wait() == 0
+
+
 @pytest.mark.parametrize("change", ["started", "boot", "torn"])
 def test_a_process_that_only_has_the_number_is_left_alone(tmp_path: Path, change: str) -> None:
     record = ProcessRecord.begin(tmp_path, "c")

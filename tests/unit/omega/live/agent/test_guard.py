@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -231,12 +232,9 @@ def test_the_end_of_a_task_wakes_the_agent_at_once(yard: Yard) -> None:
     yard.guard()
     yard.lease(20, 30)
     place = yard.start("t1", "exit 3")
-    channel, said = yard.line._channel, b""
-    assert channel is not None
-    channel.settimeout(TIMEOUT_SECONDS)
-    while b"ended" not in said or not said.endswith(b"\n"):
-        said += channel.recv(1 << 16)
-    assert {"ended": str(place)} in [json.loads(line) for line in said.splitlines()]
+    while str(place) not in yard.line.ended:  # else it came together with the answer to the start
+        assert select.select([yard.line], [], [], TIMEOUT_SECONDS)[0], "the agent is woken"
+        yard.line.hear()
 
 
 def test_a_supervisor_that_ends_in_time_says_how(yard: Yard) -> None:
