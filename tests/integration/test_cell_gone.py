@@ -3,8 +3,12 @@
 Everybody waits and goes on; which tasks end, and when, is a rule for each case (docs/stores.md).
 """
 
+import itertools
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,9 +16,12 @@ import pytest
 from omega.cellstate import keys
 from omega.cellstate.backup import Backup, read_backup
 from omega.cellstate.backup.restore import restore
+from omega.cellstate.errors import CellGone
+from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.book import Book
 from tests.integration.stage import (
@@ -136,6 +143,51 @@ def test_a_restored_cell_runs_no_task_twice(tmp_path: Path, monkeypatch: pytest.
         assert all(len(book.page("pending", task).starts) == 2 for task in range(3)), "they were run again"
         assert not any(book.page("later", task).ends for task in range(2))
         assert group.dead() == {}
+        check(cell)
+
+
+def test_a_cell_is_restored_while_four_clients_change_it(store_url: str) -> None:
+    """What they send between the first and the last write of a restore is refused, and damages neither."""
+    done, over = Counter[str](), threading.Event()
+
+    def change(cell: RedisCell, number: int) -> None:
+        calls = (
+            lambda: cell.end([TaskEnd(number % 300, number % 300, EndKind.FINISHED, "0")], 3, "e"),
+            lambda: cell.receive(1),
+            lambda: cell.submit([simple_job(f"more-{number}")], 3, "ada"),
+            lambda: cell.set_machine_state(number % 300, MachineState(2 * (number % 2)), 3, "ada"),
+        )
+        for call in calls:
+            try:
+                call()
+                done["ok"] += 1
+            except CellGone:
+                done["gone"] += 1
+
+    def hammer(first: int) -> None:
+        with connect(store_url) as client:
+            own = RedisCell.open(client, "hammered", store_url)
+            for number in itertools.count(first):
+                if over.is_set():
+                    return
+                change(own, number)
+
+    with made_cell(store_url, "hammered") as cell:
+        cell.register_executor("e", "n", 600_000, 1)
+        cell.join("e", [MachineSpec(f"m{number}", (1_000, 1_000)) for number in range(300)], 1)
+        cell.submit([simple_job(f"j{number}", 20) for number in range(300)], 1, "ada")
+        kept = saved(cell)
+        with ThreadPoolExecutor(4) as pool:
+            hammers = [pool.submit(hammer, 1_000_000 * each) for each in range(1, 5)]
+            try:
+                for _ in range(5):
+                    with connect(store_url) as client:
+                        restore(client, kept, "hammered", 5, "ada", url=store_url).close()
+            finally:
+                over.set()
+        assert [each.result() for each in hammers] == [None] * 4
+        assert done["ok"] > 0
+        assert done["gone"] > 0
         check(cell)
 
 
