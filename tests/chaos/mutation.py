@@ -305,6 +305,7 @@ def passes(arguments: Sequence[str], tree: Path) -> bool:
     try:
         return tests.wait(SECONDS) == 0
     except subprocess.TimeoutExpired:
+        sys.stderr.write(f"longer than {SECONDS} s: {' '.join(arguments[:2])}\n")
         return False
     finally:
         with suppress(ProcessLookupError):
