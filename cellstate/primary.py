@@ -8,11 +8,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from omega.cellstate import ranges
 from omega.cellstate.digest.hours import Position
 from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import Described, Job, Limits, Run
@@ -48,10 +50,11 @@ class ChangeEntry(NamedTuple):
 
 
 class LaneMark(NamedTuple):
-    """What of a lane no job says: its serial, and the arrival of the last job that became pending in it."""
+    """What of a lane no job says: its serial, the arrival of the last job that became pending in it, its name."""
 
     serial: int
     arrival: int
+    name: str
 
 
 class EpochMade(NamedTuple):
@@ -64,6 +67,11 @@ class EpochMade(NamedTuple):
     by: str
 
 
+count_of = lru_cache(maxsize=1 << 16)(ranges.count)
+"""The number of tasks in a set; most runs of a cell have one of a few sets."""
+Value: TypeAlias = bytes | float
+Content: TypeAlias = Mapping[bytes, Value] | Sequence[bytes]
+"""Of a key: the fields of a hash, the members and scores of a sorted set, or the entries of a list."""
 Owner = tuple[str, int]
 """The id of a job and the number of one of its groups."""
 
@@ -77,19 +85,20 @@ class Runs:
     def __init__(self, runs: Iterable[tuple[int, str, int, int, str, bool]] = ()) -> None:
         """Create from (placement, job, machine, group, tasks, leaving), in any order."""
         numbers: dict[Owner, int] = {}
-        placements, machines, owners, leaving = array("q"), array("q"), array("q"), array("b")
+        placements, machines, owners, leaving, sizes = array("q"), array("q"), array("q"), array("b"), array("q")
         tasks = list[str]()
         for placement, job, machine, group, text, leaves in runs:
             placements.append(placement)
             machines.append(machine)
             owners.append(numbers.setdefault((job, group), len(numbers)))
             leaving.append(leaves)
+            sizes.append(count_of(text))
             tasks.append(intern(text))
         self.owners: Sequence[Owner] = list(numbers)
         self._numbers: Mapping[Owner, int] = numbers
-        columns = [np.frombuffer(each, each.typecode) for each in (placements, machines, owners, leaving)]
+        columns = [np.frombuffer(each, each.typecode) for each in (placements, machines, owners, leaving, sizes)]
         order = np.lexsort((columns[3], columns[0], columns[2]))
-        self.placement, self.machine, self.owner, self.leaving = (column[order] for column in columns)
+        self.placement, self.machine, self.owner, self.leaving, self.size = (column[order] for column in columns)
         self.tasks: Sequence[str] = list(map(tasks.__getitem__, order.tolist()))
         self._ends = np.searchsorted(self.owner, np.arange(len(self.owners) + 1))
         self._by_placement = np.argsort(self.placement, kind="stable")
@@ -101,17 +110,22 @@ class Runs:
         for owner in self.owners:
             yield from self.of(*owner)
 
+    def _own(self, job: str, group: int) -> slice:
+        number = self._numbers.get((job, group))
+        return slice(0) if number is None else slice(int(self._ends[number]), int(self._ends[number + 1]))
+
     def of(self, job: str, group: int) -> list[Run]:
         """Return the runs of a group of a job."""
-        number = self._numbers.get((job, group))
-        if number is None:
-            return []
-        own = slice(int(self._ends[number]), int(self._ends[number + 1]))
-        columns = self.placement[own].tolist(), self.machine[own].tolist(), self.tasks[own], self.leaving[own].tolist()
+        own = self._own(job, group)
         return [
             Run(placement, job, machine, group, tasks, leaving=bool(leaves))
-            for placement, machine, tasks, leaves in zip(*columns, strict=True)
+            for (placement, machine, leaves), tasks in zip(self.places(job, group), self.tasks[own], strict=True)
         ]
+
+    def places(self, job: str, group: int) -> list[tuple[int, int, int]]:
+        """Return placement, machine and whether it leaves (1) of each run of a group of a job."""
+        own = self._own(job, group)
+        return [*zip(self.placement[own].tolist(), self.machine[own].tolist(), self.leaving[own].tolist(), strict=True)]
 
     def at(self, placement: int) -> list[Run]:
         """Return the runs under a placement id: a live one, a leaving one, or both."""
@@ -144,6 +158,8 @@ class Primary:
     ticks: Sequence[tuple[int, int]] = ()
     """Times (ms, the server's clock) and the last placement id at each."""
     damaged: list[Damage] = field(default_factory=list)
+    aged: frozenset[str] = frozenset()
+    """Large keys that were read at an earlier version; all others are of this version."""
 
     # Machines
 
@@ -165,13 +181,17 @@ class Primary:
     jobs: dict[str, Job] = field(default_factory=dict)
     """In order of submission; their groups have no runs, which are in `recorded`."""
     recorded: Runs = field(default_factory=Runs)
-    """The runs that the records of jobs and `placed` name, without tasks."""
+    """The runs that the records of jobs name, without tasks and without those in chunks (``placed``)."""
+    listed_chunks: set[str] | None = None
+    """The fields of ``placed`` that the records of jobs list; None: `recorded` has all runs."""
     described_groups: dict[str, int] = field(default_factory=dict)
     """Number of groups in the specification of each job that has one."""
     arrivals: dict[str, int] = field(default_factory=dict)
-    """Of queued jobs: the order in which they became pending."""
+    """Of pending jobs that are queued: the order in which they became pending."""
     done: list[tuple[str, int]] = field(default_factory=list)
     """Ended jobs, oldest first, and the version in which each ended."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """The versions in which jobs ended, as far as the log has them."""
     updates: dict[str, str] = field(default_factory=dict)
     """The states of updates of jobs that are not done."""
     health: dict[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)
@@ -186,8 +206,12 @@ class Primary:
     """Contradictions within the shards of a MapReduce job, by its id; "" when there are none."""
     outputs: set[str] = field(default_factory=set)
     """Fields of the tasks' last output."""
+    listed_outputs: list[str] = field(default_factory=list)
+    """The order in which these are trimmed."""
     lanes: dict[int, LaneMark] = field(default_factory=dict)
     """By number."""
+    spare_lanes: list[int] = field(default_factory=list)
+    """Numbers that no lane has."""
 
     # Limits and pools
 
@@ -222,3 +246,14 @@ class Primary:
     def amounts(self, row: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return capacity and allocated amounts of a machine's record."""
         return tuple(row[4 : 4 + self.size]), tuple(row[4 + self.size :])
+
+
+class Reading(NamedTuple):
+    """What was read of a cell: its primary records, and the indexes that it keeps (cellstate/derive.py).
+
+    `kept`: the names of the indexes that it has at all; None: every one.
+    """
+
+    primary: Primary
+    indexes: Mapping[str, Content]
+    kept: frozenset[str] | None = None

@@ -24,7 +24,7 @@ from omega.cellstate.audit.constraints import ConstraintBook
 from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.audit.register import Register
-from omega.cellstate.audit.rules import Violation
+from omega.cellstate.invariants import Violation
 from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Fact
 
