@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omega.cellstate.audit.reading import CellState, read
 from omega.cellstate.errors import Refused
+from omega.cellstate.events import Place
 from omega.cellstate.logged_settings import plain_pools
 from omega.recording.file import Sink
 from omega.recording.job_rows import row_of
@@ -46,9 +47,9 @@ def take(cell: "Queries", sink: Sink) -> int:
     _write_jobs(cell, state, sink)
     times = sorted(cell.placed_by(), key=lambda each: each[1])
     newest = {
-        int(fact.words[1]): fact.at_ms + (fact.basis.ahead_ms if fact.basis else 0)
+        fact.event.placement: fact.at_ms + (fact.basis.ahead_ms if fact.basis else 0)
         for fact in cell.newest_facts(0, "place").facts
-        if fact.words[0] == "place"
+        if isinstance(fact.event, Place)
     }
     for part in _chunks(_runs(state, times, newest)):
         sink.write("runs", rows=part)

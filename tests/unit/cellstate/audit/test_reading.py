@@ -8,10 +8,11 @@ import pytest
 from omega.cellstate.audit import Report, Violation, verify
 from omega.cellstate.audit.reading import read
 from omega.cellstate.audit.report import Log
+from omega.cellstate.events import Fact
 from omega.cellstate.inspection import ChangedRecords
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import Fact, Reply
+from omega.cellstate.replies import Reply
 from omega.cellstate.task_ends import EndKind
 from omega.cellstate.transaction import Claim, Intake, Position
 from tests.unit.cellstate.audit.town import SMALL, Town, job
