@@ -16,10 +16,10 @@ from benchmarks.residents import BENCH_EXECUTOR, FOR_EVER_MS, join
 from benchmarks.store import Store, StoreSettings
 from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
+from omega.cellstate.events import Fact
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import StoredCell
-from omega.cellstate.replies import Fact
 from omega.cellstate.verify import verify
 from omega.live.processes.supervisor import ProcessSupervisor
 

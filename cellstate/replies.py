@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
+from omega.cellstate.events import Fact
 from omega.cellstate.model import Job, Limits, MachineState, Run
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Basis, Intake, Outcome, Position, Transaction
@@ -151,35 +152,6 @@ class Heartbeat(NamedTuple):
 def executor_of(agent: str) -> str:
     """Return the name of an agent's executor and member, given its machine."""
     return f"agent/{agent}"
-
-
-class Fact(NamedTuple):
-    """One entry of the log: version, time (ms, the client's clock), author, words, and of a commit its basis.
-
-    `settings`: those of its entry (cellstate/logged_settings.py), empty where the entry has none.
-    """
-
-    version: int
-    at_ms: int
-    by: str
-    words: tuple[str, ...]
-    basis: Basis | None = None
-    settings: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
-    """One entry of the log as it is stored: version, time (ms, the client's clock), author, facts in lines.
-
-    `basis` and `settings` are empty where the entry has none (`Basis.read`, cellstate/logged_settings.py).
-    """
-
-    version: int
-    at_ms: int
-    by: str
-    facts: str
-    basis: str = ""
-    settings: str = ""
 
 
 class NewestFacts(NamedTuple):

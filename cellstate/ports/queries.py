@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from omega.cellstate.cuts import LooksBack
 from omega.cellstate.durability import Durability
+from omega.cellstate.events import Fact, LogEntry
 from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
@@ -14,7 +15,7 @@ from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.refused_writes import StoreState
-from omega.cellstate.replies import ChangedRecords, EpochMark, Fact, KindUse, LogEntry, NewestFacts, Reply
+from omega.cellstate.replies import ChangedRecords, EpochMark, KindUse, NewestFacts, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.sums import CellSums

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omega.cellstate.errors import Refused
+from omega.cellstate.events import Place
 from omega.cellstate.logged_settings import plain_pools
 from omega.cellstate.primary import Primary
 from omega.recording.file import Sink
@@ -44,9 +45,9 @@ def take(cell: "Queries", sink: Sink) -> int:
     _write_jobs(state, sink)
     times = sorted(cell.placed_by(), key=lambda each: each[1])
     newest = {
-        int(fact.words[1]): fact.at_ms + (fact.basis.ahead_ms if fact.basis else 0)
+        fact.event.placement: fact.at_ms + (fact.basis.ahead_ms if fact.basis else 0)
         for fact in cell.newest_facts(0, "place").facts
-        if fact.words[0] == "place"
+        if isinstance(fact.event, Place)
     }
     for part in _chunks(_runs(state, times, newest)):
         sink.write("runs", rows=part)

@@ -70,7 +70,7 @@ def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
     facts, members, agents, counters = 7, 8, 9, 10
     assert after[:facts] == before[:facts]
     assert after[facts][:-1] == before[facts]
-    assert after[facts][-1].words == ("restore", str(before[counters]["version"]), str(after[counters]["placements"]))
+    assert after[facts][-1].event == ("restore", str(before[counters]["version"]), str(after[counters]["placements"]))
     assert {name: found[0] for name, found in after[members].items()} == {
         name: found[0] for name, found in before[members].items()
     }

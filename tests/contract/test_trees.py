@@ -45,7 +45,7 @@ def test_tasks_leave_machines_of_other_trees_when_trees_are_set(cell: AnyCell, m
     put(cell, POOLS)
     assert tasks(cell, 0) == [("t", "0", False), ("w", "0", True)]
     assert tasks(cell, 1) == [("w", "1", False), ("t", "1", True)]
-    evicted = [fact.words for fact in cell.facts() if fact.words[0] == "evicted"]
+    evicted = [fact.event for fact in cell.facts() if fact.event[0] == "evicted"]
     assert [(words[3], words[-1]) for words in evicted] == [("w", "tree"), ("t", "tree")]
     assert member.place("w", (0, 1)).claims == TREE
     assert member.place("w", (1, 3)).accepted

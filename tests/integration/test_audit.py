@@ -124,7 +124,7 @@ def test_whatever_happened_to_a_cell_it_is_ok(client: "redis.Redis", seed: int) 
         if step % 20 == 0 or step == 119:
             report = verify(cell)
             assert report.ok, report.violations
-    assert {"place", "evicted", "left", "lost", "done"} <= {fact.words[0] for fact in cell.facts(0, 1000)}
+    assert {"place", "evicted", "left", "lost", "done"} <= {fact.event[0] for fact in cell.facts(0, 1000)}
     cell.delete()
 
 

@@ -238,7 +238,7 @@ def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: RedisCell, 
             until(lambda: "but 0 of 1 replicas" in " ".join(words_of(processes, "batch/0")))
         until(lambda: ended(cell, "j"))
         until(lambda: "store back" in " ".join(words_of(processes, "batch/0")))
-    assert [fact.words[3] for fact in all_facts(cell) if fact.words[0] == "place"] == ["before", "j"]
+    assert [fact.event[3] for fact in all_facts(cell) if fact.event[0] == "place"] == ["before", "j"]
     assert verify(cell).ok
 
 

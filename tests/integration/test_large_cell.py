@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from omega.cellstate.audit.register import _LENGTHS, _LENGTHS_WITH_AMOUNTS
 from omega.cellstate.backup import Image, file as backup_file, read_backup
 from omega.cellstate.backup.restore import AHEAD, restore
+from omega.cellstate.events import FORMS
 from omega.cellstate.model import TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.server import connect
@@ -95,7 +95,7 @@ def check_copy(town: Town, name: str) -> None:
 def test_the_cell_has_every_kind_of_entry(town: Town) -> None:
     facts = town.cell.facts(most=1_000_000)
     assert town.cell.counters()["version"] >= VERSIONS
-    assert {fact.words[0] for fact in facts} == {*_LENGTHS, *_LENGTHS_WITH_AMOUNTS}
+    assert {fact.event[0] for fact in facts} == {*FORMS}
 
 
 def test_a_backup_is_read_back_checked_and_restored(town: Town, omega: Omega, beside: str, tmp_path: Path) -> None:

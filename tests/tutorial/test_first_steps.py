@@ -60,7 +60,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
     assert (job.groups[0].finished, job.state) == (3, JobState.DONE)
 
     # Everything that happened is in the log, and an audit finds the cell as its rules say.
-    assert [fact.words[0] for fact in cell.facts()] == [
+    assert [fact.event[0] for fact in cell.facts()] == [
         "enlist",
         "join",
         "join",

@@ -215,7 +215,7 @@ class Rig:
 
     def facts(self, word: str) -> list[tuple[str, ...]]:
         """Lines of the log that begin with a word, but for the executor's."""
-        found = [fact.words[1:] for fact in self.other.facts(most=100_000) if fact.words[0] == word]
+        found = [fact.event[1:] for fact in self.other.facts(most=100_000) if fact.event[0] == word]
         return [words for words in found if words[0] != "simulated"]
 
     def check(self) -> None:

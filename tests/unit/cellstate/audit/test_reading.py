@@ -7,13 +7,13 @@ from typing import Any
 import fakeredis
 import pytest
 
+from omega.cellstate.events import Fact
 from omega.cellstate.invariants import Violation
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.primary import Content
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.image import Image
 from omega.cellstate.redis.raw_changed_records import RawChangedRecords
-from omega.cellstate.replies import Fact
 from omega.cellstate.task_ends import EndKind
 from omega.cellstate.transaction import Claim
 from omega.cellstate.verify import Log, Report, verify
