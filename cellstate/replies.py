@@ -1,6 +1,6 @@
 """Replies of a cell, and values of the requests to it; the calls themselves are in `omega.cellstate.ports`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
@@ -174,6 +174,35 @@ class KindUse(NamedTuple):
     def none(cls, dimensions: int) -> "KindUse":
         """Return the use of a kind that has neither limits nor jobs with placed tasks."""
         return cls(Limits((None,) * dimensions), 0, (0,) * dimensions)
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangedRecords:
+    """Machines, jobs and counters of a cell, all at `version`.
+
+    It has at least everything that the facts after the requested version, up to the version `seen`, name; the reading
+    is complete when `seen` is `version`. `first` is the oldest version in the log (`version` + 1 when it is empty),
+    `length` the number of versions in it, `placements` the last placement id.
+    """
+
+    version: int
+    seen: int
+    first: int
+    length: int
+    placements: int
+    rows: Rows
+    runs: list[Run]
+    """The runs on the machines in `rows`."""
+    jobs: list[Job]
+    """Without the parts that only schedulers and executors read."""
+    queued: frozenset[str]
+    """Those of the jobs that are in the queue of their kind."""
+    holders: Mapping[str, str]
+    """The names of the jobs, and the id of the live job that has each; "" when none has."""
+    absent: frozenset[str]
+    """Ids in facts that are no longer kept."""
+    kinds: Mapping[str, KindUse]
+    """Those with limits."""
 
 
 class Housekept(NamedTuple):

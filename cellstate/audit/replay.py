@@ -25,8 +25,8 @@ from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.audit.old_words import old_words
 from omega.cellstate.audit.register import Register
-from omega.cellstate.audit.rules import Violation
 from omega.cellstate.events import Fact
+from omega.cellstate.invariants import Violation
 from omega.cellstate.model import MachineState
 
 REASONS = ("over", "limit", "drain", "down", "fair-share", "gang", "tree", "unfit")

@@ -10,7 +10,6 @@ from omega.cellstate.cuts import LooksBack, Sightings
 from omega.cellstate.errors import Refused
 from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.cellstate.executors import ExecutorRecord, agents_of
-from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.cuts import cuts, standing
@@ -42,13 +41,14 @@ from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.refused_writes import StoreState
-from omega.cellstate.replies import KindUse
+from omega.cellstate.replies import ChangedRecords, KindUse
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.task_output import OutputPart
 from omega.cellstate.task_progress import TaskProgress
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Cell
+    from omega.cellstate.primary import Damage, Reading
 else:
     Cell = LooksBack  # as in the store; tests/contract/test_ports.py compares what is there at run time
 
@@ -262,11 +262,14 @@ class MemoryQueries(Cell):
         return dict(sorted(self.ledger.stats.items()))
 
     @override
-    def unusable(self) -> list[Damage]:
+    def unusable(self) -> "list[Damage]":
         return []
 
-    def inspect(self) -> None:
-        """Return None: the directories of a cell in memory are its records themselves."""
+    @override
+    def read_records(self, told: Callable[[str], object] = str) -> "Reading":
+        from omega.cellstate.memory.primary import read_records  # noqa: PLC0415 - numpy, for the audit alone
+
+        return read_records(self.ledger)
 
     @override
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from omega.cellstate.events import Fact, LogEntry, facts_in
@@ -14,13 +14,10 @@ from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.cuts import RedisCuts
 from omega.cellstate.refused_writes import StoreState, store_state
-from omega.cellstate.replies import KindUse
+from omega.cellstate.replies import ChangedRecords, KindUse
 from omega.cellstate.server import info_of
 from omega.cellstate.sums import TOTALS
 from omega.cellstate.transaction import Intake, Position
-
-if TYPE_CHECKING:
-    from omega.cellstate.inspection import ChangedRecords
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
@@ -313,10 +310,9 @@ class RedisReads(RedisCuts):
         return ids
 
     @override
-    def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        from omega.cellstate.inspection import ChangedRecords  # noqa: PLC0415 - most commands need no log
         from omega.cellstate.redis.raw_changed_records import RawChangedRecords  # noqa: PLC0415
 
         raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.model import (
     BUCKETS,
@@ -21,6 +20,7 @@ from omega.cellstate.model import (
 )
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Position, Transaction, Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.memory import MemoryCell
@@ -13,6 +12,7 @@ from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.task_progress import TaskProgress, unpack_progress
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from omega.cellstate.verify import verify
 from omega.cli.job.why import counted
 from omega.live.task_log import TaskLog
 from omega.queries.event_list import listed_json

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError
 from omega.cellstate.executors import portions
 from omega.cellstate.model import MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, RedisStand, Stand, job
 
 LEASE_MS = 600_000

@@ -1,10 +1,10 @@
 """A task that used up its restarts on a machine is placed again after a delay, without a budget (semantics 26)."""
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import Housekept
 from omega.cellstate.task_ends import EndKind
 from omega.cellstate.task_losses import Retried, TaskLoss
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_losses import MINUTE, START, Clock, group, kept, last, submit
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, MachineState, TaskGroup
@@ -12,6 +11,7 @@ from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Mode, Transaction, Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand
 
 TREES = (PoolTree(), PoolTree("gpu", "gpu == 'yes'"))

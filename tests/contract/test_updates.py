@@ -2,10 +2,10 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.model import MOST_GROUPS, TaskGroup
 from omega.cellstate.transaction import Claim, Transaction
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 

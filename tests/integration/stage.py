@@ -13,13 +13,13 @@ from random import Random
 from shutil import rmtree
 from typing import Any
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import StoreError
 from omega.cellstate.events import Fact
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import Answer, connect, ping
+from omega.cellstate.verify import verify
 from omega.embedded import server as embedded
 from omega.live.processes.supervisor import TIME, ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor

@@ -13,7 +13,6 @@ import pytest
 
 from omega.cellstate import server
 from omega.cellstate.acl import line
-from omega.cellstate.audit import verify
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull
 from omega.cellstate.keys import prefix
@@ -25,6 +24,7 @@ from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import connect_cell, create_cell
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.cli.conftest import Omega
 from tests.integration.stage import all_facts, started_processes, words_of

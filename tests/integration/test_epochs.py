@@ -11,7 +11,6 @@ import anyio.to_process
 import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.job_demands import JobDemand
@@ -24,6 +23,7 @@ from omega.cellstate.redis.pools import read_demand
 from omega.cellstate.replies import CommitRequest, EpochMark
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.presets import batch
 from omega.schedulers.process import epochs

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.verify import verify
 from omega.live.agent import fitness
 from omega.live.agent.agent import Agent
 from omega.live.agent.run_as import admit

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
+from omega.cellstate.verify import verify
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor

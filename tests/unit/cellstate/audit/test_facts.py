@@ -3,7 +3,6 @@
 import fakeredis
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.replay import Replay
 from omega.cellstate.events import Fact, parse
@@ -13,6 +12,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.queries.events import events
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import SMALL, Town, job
