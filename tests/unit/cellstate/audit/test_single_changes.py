@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Change, Found | Listed]] = {
     "a strict gang that is another": (lambda t: t.job("strict", gang=1), Found("job strict", r"its gang is \(1, 0\)")),
     "a gang with a minimum": (lambda t: t.job("gang", gang_min=2), Found("job gang", r"its gang is \(1, 2\)")),
     "an ordinary group that is optional":
-        (lambda t: t.group("part", optional=1), Found("job part", r"groups are .*1\),\), by the log \(\(0, 10, 0\),\)")),
+        (lambda t: t.group("part", optional=1), Found("job part", r"are .*1\),\), by the log \(\(0, 10, 0\),\)")),
     "an optional group that is none":
         (lambda t: t.group("lossy", 2, optional=0), Found("job lossy", "its groups are")),
     "no budget": (lambda t: t.group("part", budget=0), Found("job part", r"its groups are \(\(0, 0, 0\),\)")),
