@@ -817,12 +817,14 @@ class Books:
         self.epoch = EpochMade(event.number, event.of_version, event.digest, fact.version, fact.by)
         self.epoch_pools = self.pools_version
 
-    def _go_ahead(self, _: Fact, event: log.Restore | log.Cut, __: Event | None) -> None:
+    def _go_ahead(self, fact: Fact, event: log.Restore | log.Cut, _: Event | None) -> None:
         """5: after a restore or a cut, a cell assigns ids above all that were assigned in the lost versions."""
         if self.last_placement is not None and event.placements < self.last_placement:
             what = f"{event.word}: goes on with {event.placements} as the last id, after {self.last_placement}"
             self.say(5, what, "placements")
         self.last_placement = event.placements
+        for job in self.jobs.values() if isinstance(event, log.Restore) else ():
+            job.arrived = job.arrived[0], fact.version  # indexes were written anew: those that were missing come last
 
 
 def illegal(evictions: AssertedSet, emptied: set[str]) -> Iterator[str]:
