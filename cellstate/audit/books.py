@@ -9,7 +9,7 @@ from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import JobBook, canonical, counts_of, exceeds
 from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.replay import Replay
-from omega.cellstate.audit.rules import Violation
+from omega.cellstate.invariants import Violation
 from omega.cellstate.model import Gang, Job
 
 Comparison = Callable[[CellState, Replay], Iterator[Violation]]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from omega.cellstate.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value, number_of
 from omega.cellstate.errors import BadInput
+from omega.cellstate.events import Fact
 from omega.cellstate.model import MACHINE, Described, Job
-from omega.cellstate.replies import Fact
 
 KEPT = 100_000
 """Claims of the log that are kept: 20 MB."""
@@ -44,7 +44,7 @@ class ConstraintBook:
 
     def enter(self, fact: Fact) -> None:
         """Enter a fact, in the order of the log."""
-        word, words, version = fact.words[0], fact.words, fact.version
+        word, words, version = fact.event[0], fact.event, fact.version
         if word == "place":
             since = version - 1 if fact.basis is None else fact.basis.since
             machine, group = int(words[2]), int(words[4])

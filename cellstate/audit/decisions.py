@@ -19,8 +19,8 @@ from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import Amounts
 from omega.cellstate.audit.assertions import AssertedPool, AssertedSet, read
 from omega.cellstate.audit.losses import ENDS
+from omega.cellstate.events import Fact
 from omega.cellstate.model import Gang, Job
-from omega.cellstate.replies import Fact
 from omega.cellstate.transaction import Verdict
 
 KEPT = 4_096
@@ -84,7 +84,7 @@ class Decisions:
         if not self._entries or self._entries[-1].version != fact.version:
             self._open = None
             self._entries.append(ChangedTasks(fact.version, fact.by, fact.basis is not None))
-        entry, words = self._entries[-1], fact.words
+        entry, words = self._entries[-1], fact.event
         if words[0] == "again":
             self._open = None
         elif words[0] == "assert":

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import NONE, MachineBook
 from omega.cellstate.audit.losses import ENDS, LossBook
+from omega.cellstate.events import Fact
 from omega.cellstate.logged_settings import GangTerms, Terms, attributes_in, terms_in
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.pools.records import digest
-from omega.cellstate.replies import Fact
 from omega.cellstate.transaction import Verdict
 
 TOUCHED = 8_224
@@ -153,7 +153,7 @@ class JobFacts:
     def begin_update(self, fact: Fact) -> None:
         """Add the groups of an update."""
         self.update = "rolling"
-        added = terms_in(fact.settings)[1].get(fact.words[1])
+        added = terms_in(fact.settings)[1].get(fact.event[1])
         self.terms = None if added is None or self.terms is None else (*self.terms, *added)
 
 
@@ -192,7 +192,7 @@ class Register:
         """Enter a fact. Raises ValueError or IndexError for one that cannot be read."""
         self._check(fact)
         self._touch(fact)
-        word, words = fact.words[0], fact.words
+        word, words = fact.event[0], fact.event
         if fact.basis is not None:
             if fact.by not in self.commits or self.commits[fact.by].version != fact.version:
                 self.commits[fact.by] = CommitFacts(fact.version)
@@ -225,8 +225,8 @@ class Register:
     def _described(self, entry: MachineFacts, fact: Fact) -> None:
         """Process a change of attributes: the fact has their number, the settings of its entry have them."""
         named = attributes_in(fact.settings)
-        if len(named) != 1 or entry.name not in (None, *named) or int(fact.words[3]) != len(*named.values()):
-            what = f"changes machine {fact.words[1]} to {fact.words[3]} attributes, beside it are {named}"
+        if len(named) != 1 or entry.name not in (None, *named) or int(fact.event[3]) != len(*named.values()):
+            what = f"changes machine {fact.event[1]} to {fact.event[3]} attributes, beside it are {named}"
             self.wrong.append((fact.version, what))
         entry.attributes = next(iter(named.values()), None)
 
@@ -236,13 +236,13 @@ class Register:
 
     def _known(self, job_id: str, fact: Fact) -> JobFacts:
         """Return the facts of a job, which a log that is complete has from its submission on."""
-        if self.complete and job_id not in self.jobs and fact.words[0] != "submit":
-            self.wrong.append((fact.version, f"says {fact.words[0]} of job {job_id}, which was not submitted"))
+        if self.complete and job_id not in self.jobs and fact.event[0] != "submit":
+            self.wrong.append((fact.version, f"says {fact.event[0]} of job {job_id}, which was not submitted"))
         return self.jobs.setdefault(job_id, JobFacts())
 
     def _check(self, fact: Fact) -> None:
         """Raise ValueError for an unknown word or length; record a duplicate fact."""
-        words = fact.words
+        words = fact.event
         if fact.version != self._version:
             self._version = fact.version
             self._seen.clear()
@@ -262,7 +262,7 @@ class Register:
             raise ValueError(words[2])
 
     def _touch(self, fact: Fact) -> None:
-        words = fact.words
+        words = fact.event
         if not self.touched or self.touched[-1][0] != fact.version:
             self.touched.append((fact.version, {}))
         at = _MACHINE_AT.get(words[0])
@@ -293,7 +293,7 @@ class Register:
             self.touched.popleft()
 
     def _member(self, fact: Fact) -> None:
-        word, name, number = fact.words
+        word, name, number = fact.event
         incarnation = int(number)
         if word == "enlist":
             if self.incarnation and incarnation <= self.incarnation:
@@ -308,10 +308,10 @@ class Register:
 
     def _pool(self, fact: Fact) -> None:
         self.pools_version = fact.version
-        if fact.words[0] == "trees":
-            self.trees = fact.words[1]
+        if fact.event[0] == "trees":
+            self.trees = fact.event[1]
             return
-        _, name, word, of_settings = fact.words
+        _, name, word, of_settings = fact.event
         number = int(word)
         before = self.pools.get(number, (name, ""))
         if before[0] != name or before[1] == "-":
@@ -319,29 +319,29 @@ class Register:
         self.pools[number] = name, of_settings
 
     def _epoch(self, fact: Fact) -> None:
-        number, version = int(fact.words[1]), int(fact.words[2])
+        number, version = int(fact.event[1]), int(fact.event[2])
         before = self.epoch[:2] if self.epoch else (number - 1, 0) if not self.complete else (0, 0)
         if number != before[0] + 1 or not before[1] <= version < fact.version:
             self.wrong.append((fact.version, f"publishes epoch {number} of version {version} after {before}"))
-        self.epoch, self.epoch_pools = (number, version, fact.words[3], fact.version, fact.by), self.pools_version
+        self.epoch, self.epoch_pools = (number, version, fact.event[3], fact.version, fact.by), self.pools_version
 
     def _once(self, fact: Fact, state: str, *, again: bool) -> None:
         if again:
-            self.wrong.append((fact.version, f"says again that {fact.words[1]} is {state}"))
+            self.wrong.append((fact.version, f"says again that {fact.event[1]} is {state}"))
 
     def _gate(self, job: JobFacts, fact: Fact) -> None:
         """Process the hold of a gate, or its end by the gate or by a person."""
-        word, reason = fact.words[0], " ".join(fact.words[2:])
+        word, reason = fact.event[0], " ".join(fact.event[2:])
         changes = job.gate != reason or (word == "release" and job.held is not False)
         if not changes or (word == "gate" and job.released):
-            self.wrong.append((fact.version, f"says {word} of job {fact.words[1]}, which changes nothing"))
+            self.wrong.append((fact.version, f"says {word} of job {fact.event[1]}, which changes nothing"))
         if word == "release":
             job.released = True if job.gate else job.released
         job.gate, job.arrived = reason, (job.arrived[0], fact.version)
 
     def _submit(self, fact: Fact) -> None:
         self.submissions += 1
-        _, job_id, name, kind, _, total = fact.words
+        _, job_id, name, kind, _, total = fact.event
         job = self.jobs[job_id] = JobFacts((name, kind, int(total), fact.at_ms), fact.by, held=None)
         job.order, version = self.submissions if self.complete else None, fact.version
         job.modified, job.surely, job.arrived, job.update = frozenset({version}), True, (version, version), ""
@@ -350,7 +350,7 @@ class Register:
         job.gang, job.terms = gangs.get(job_id, (0, 0)), groups.get(job_id)
 
     def _job(self, job: JobFacts, fact: Fact) -> None:
-        word, words, version = fact.words[0], fact.words, fact.version
+        word, words, version = fact.event[0], fact.event, fact.version
         job.begun = job.begun or word in _BEGINS
         if word == "submit":
             self._submit(fact)

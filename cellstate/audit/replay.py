@@ -23,10 +23,11 @@ from omega.cellstate.audit.assertions import Assertions
 from omega.cellstate.audit.constraints import ConstraintBook
 from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.audit.losses import ENDS, LossBook
+from omega.cellstate.audit.old_words import old_words
 from omega.cellstate.audit.register import Register
-from omega.cellstate.audit.rules import Violation
+from omega.cellstate.events import Fact
+from omega.cellstate.invariants import Violation
 from omega.cellstate.model import MachineState
-from omega.cellstate.replies import Fact
 
 REASONS = ("over", "limit", "drain", "down", "fair-share", "gang", "tree", "unfit")
 """Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
@@ -77,15 +78,16 @@ class Replay:
                 self._close_version()
                 self.version = fact.version
             self.facts += 1
+            fact = fact._replace(event=old_words(fact.event))  # type: ignore[arg-type] # noqa: PLW2901
             try:
                 self.register.enter(fact)
-                for complaint in self.losses.enter(fact.words, self.first_placement):
+                for complaint in self.losses.enter(fact.event, self.first_placement):
                     self.say(*complaint)
-                self._enter(fact.words)
+                self._enter(fact.event)
                 self.decisions.enter(fact)
                 self.constraints.enter(fact)
             except (ValueError, IndexError, KeyError, TypeError):
-                self.say(3, f"fact {' '.join(fact.words)!r} cannot be read", f"log {fact.version}")
+                self.say(3, f"fact {' '.join(fact.event)!r} cannot be read", f"log {fact.version}")
         self._close_version()
 
     def _enter(self, words: tuple[str, ...]) -> None:

@@ -1,12 +1,12 @@
 """The connection of a process to a cell, and reads of the cell. Every caller may read."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omega.cellstate.cuts import LooksBack
 from omega.cellstate.durability import Durability
+from omega.cellstate.events import Fact, LogEntry
 from omega.cellstate.executors import ExecutorRecord
-from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.machine_settings import MachineSettings
@@ -15,12 +15,15 @@ from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.refused_writes import StoreState
-from omega.cellstate.replies import EpochMark, Fact, KindUse, LogEntry, NewestFacts, Reply
+from omega.cellstate.replies import ChangedRecords, EpochMark, KindUse, NewestFacts, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.sums import CellSums
 from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Intake, Position
+
+if TYPE_CHECKING:
+    from omega.cellstate.primary import Damage, Reading  # numpy, which most commands do not need
 
 
 class Session(LooksBack, Protocol):
@@ -268,11 +271,14 @@ class Audited(Session, MachineQueries, JobQueries, RecordQueries, Protocol):
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters; a missing one is 0."""
 
-    def unusable(self) -> list[Damage]:
+    def unusable(self) -> "list[Damage]":
         """Return keys of another type than a cell's, and counters that are no numbers: scripts fail on them."""
 
-    def inspect(self) -> Inspection | None:
-        """Read all other keys and fields of the cell; None without a store."""
+    def read_records(self, told: Callable[[str], object] = str) -> "Reading | None":
+        """Read the primary records of the cell at one version and its indexes; None if it changes too fast.
+
+        `told` is called with what was read so far.
+        """
 
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         """Read the records that the facts after version `since` name, in one call.

@@ -3,24 +3,21 @@
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
+from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.cellstate.keys import ROLES
 from omega.cellstate.lanes import Lane
-from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.cuts import RedisCuts
 from omega.cellstate.refused_writes import StoreState, store_state
-from omega.cellstate.replies import Fact, KindUse
+from omega.cellstate.replies import ChangedRecords, KindUse
 from omega.cellstate.server import info_of
 from omega.cellstate.sums import TOTALS
-from omega.cellstate.transaction import Basis, Intake, Position
-
-if TYPE_CHECKING:
-    from omega.cellstate.inspection import ChangedRecords
+from omega.cellstate.transaction import Intake, Position
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
@@ -313,10 +310,9 @@ class RedisReads(RedisCuts):
         return ids
 
     @override
-    def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        from omega.cellstate.inspection import ChangedRecords  # noqa: PLC0415 - most commands need no log
         from omega.cellstate.redis.raw_changed_records import RawChangedRecords  # noqa: PLC0415
 
         raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))
@@ -382,21 +378,15 @@ def _kind(text: bytes, size: int) -> KindUse:
     return KindUse(*records.read_kind(text.decode(), size))
 
 
-def facts_of(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:
-    """Return the facts of an entry of the log (None: of all kinds)."""
-    version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
-    basis = Basis.read(fields[b"basis"].decode()) if b"basis" in fields else None
-    facts = fields[b"facts"].decode()
-    settings = fields.get(b"settings", b"").decode()
-    lines = facts.split("\n") if facts else []
-    if kinds is not None:  # most lines of a log are skipped without parsing
-        lines = [line for line in lines if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words, basis, settings) for line in lines for words in fact_words(line)]
+def entry_of(key: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
+    """Return an entry of the log with its texts."""
+    basis, settings = (fields.get(name, b"").decode() for name in (b"basis", b"settings"))
+    return LogEntry(
+        version=int(key.partition(b"-")[0]), at_ms=int(fields[b"at"]), by=fields[b"by"].decode(),
+        facts=fields[b"facts"].decode(), basis=basis, settings=settings,
+    )  # fmt: skip
 
 
-_KINDS = {"places": "place", "submits": "submit"}
-
-
-def _kind_of(line: str) -> str:
-    word = line.partition(" ")[0]
-    return _KINDS.get(word, word)
+def facts_of(key: bytes, fields: Mapping[bytes, bytes], words: Container[str] | None = None) -> list[Fact]:
+    """Return the facts of an entry of the log (None: of all words)."""
+    return facts_in(entry_of(key, fields), words)

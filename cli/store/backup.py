@@ -20,7 +20,7 @@ from omega.queries import units
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from omega.cellstate.backup import Backup, Told
+    from omega.cellstate.backup import Image, Told
 
 STDOUT = "-"
 MOST_NAMED = 5
@@ -72,15 +72,15 @@ def _show(app: App, file: str, cells: Sequence[dict[str, Any]]) -> None:
     )
 
 
-def _held(content: "Backup") -> dict[str, Any]:
+def _held(content: "Image") -> dict[str, Any]:
     """Return what a backup holds: the numbers of machines, jobs, entries of the log, and of all records."""
     return {
         "cell": content.cell,
         "version": content.version,
         "schema": content.schema,
         "at_ms": content.at_ms,
-        "machines": len(content.bulk["machines"]),
-        "jobs": len(content.bulk["jobs"]),
+        "machines": len(content.hashes["machines"]),
+        "jobs": len(content.hashes["jobs"]),
         "entries": len(content.log),
         "records": content.records,
     }
@@ -201,7 +201,7 @@ def _keep(app: App, name: str, file: Path) -> str:
     return str(path)
 
 
-def _read(file: str) -> "list[Backup]":
+def _read(file: str) -> "list[Image]":
     from omega.cellstate.backup import file as backup_file
 
     try:
@@ -220,7 +220,7 @@ def _about(app: App, name: str) -> str:
     return text + (f"; running: {units.listing(held.schedulers)}" if held.schedulers else "")
 
 
-def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
+def _announce_missing(app: App, each: "Image", into: str, there: Collection[str]) -> None:
     """Print which machines of a backup have no live agent now, before anything is changed."""
     from omega.cellstate.backup.restore import without_agent
 
@@ -236,10 +236,10 @@ def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str
         )
 
 
-def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
-    from omega.cellstate.audit import verify
+def _restore(app: App, each: "Image", into: str) -> dict[str, Any]:
     from omega.cellstate.backup import restore as writing
     from omega.cellstate.server import connect
+    from omega.cellstate.verify import verify
 
     with render.progress(quiet=app.as_json) as bars:
         told = _bar(bars, f"writing {into}", each.records)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import After, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pages import Counts
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.sums import CellSums, Shape
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
+from omega.cellstate.verify import verify
 from omega.queries.cells import describe
 from omega.queries.job_state import job_counts, state
 from omega.queries.jobs import keep

@@ -5,7 +5,6 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
 from omega.cellstate.errors import HistoryCut
 from omega.cellstate.memory.publish import trim
@@ -14,6 +13,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.tasks import SEEING_RECEIPTS
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
+from omega.cellstate.verify import verify
 from omega.queries.event_list import Filter, list_events
 from tests.contract.conftest import AnyCell, Member, Stand, job
 from tests.taken_back import copied

@@ -2,13 +2,13 @@
 
 import pytest
 
-from omega.cellstate.audit import Report, verify
 from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Mode, Position, Transaction, Verdict
+from omega.cellstate.verify import Report, verify
 from tests.contract.conftest import AnyCell, Make, Member, Stand
 
 DUE = 4.0

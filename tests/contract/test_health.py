@@ -2,9 +2,9 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.health import HealthAnswer, HealthOf, HealthReport, HealthState
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.verify import verify
 from omega.queries.job_status import JobStatus
 from tests.contract.conftest import AnyCell, Member, job
 

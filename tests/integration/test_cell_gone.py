@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate import keys
-from omega.cellstate.backup import Backup, read_backup
+from omega.cellstate.backup import Image, read_backup
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.errors import CellGone
 from omega.cellstate.model import MachineSpec, MachineState
@@ -44,11 +44,11 @@ LEASE_MS = 500
 """A scheduler's; an agent's is four times as long."""
 
 
-def saved(cell: RedisCell) -> Backup:
+def saved(cell: RedisCell) -> Image:
     return read_backup(cell, int(time.time() * 1000))
 
 
-def put_back(server: Server, kept: Backup, name: str) -> None:
+def put_back(server: Server, kept: Image, name: str) -> None:
     with connect(server.url) as client:
         restore(client, kept, name, int(time.time() * 1000), "ada", url=server.url).close()
 

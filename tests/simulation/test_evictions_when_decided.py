@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.audit import Report, verify
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.pools import Pool
+from omega.cellstate.verify import Report, verify
 from omega.schedulers.preemption import plans
 from tests.simulation.pool_ground import Ground
 

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel
 
 from omega.cellstate import ranges
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
@@ -18,6 +17,7 @@ from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.changes import change_json, resize
 from omega.jobfile.form import JobForm, Tasks, Update
 from omega.schedulers.rolling import Rollouts, started_with

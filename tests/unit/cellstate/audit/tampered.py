@@ -8,8 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 from zlib import crc32
 
-from omega.cellstate.audit import verify
-from omega.cellstate.audit.report import Log, look
 from omega.cellstate.cuts import Report
 from omega.cellstate.digest.step import digest
 from omega.cellstate.fairness import Assertion, Threshold
@@ -23,6 +21,7 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.task_output import OutputPart
 from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Claim
+from omega.cellstate.verify import Log, look, verify
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 

@@ -3,16 +3,16 @@
 import fakeredis
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.replay import Replay
-from omega.cellstate.logged_facts import fact_words
+from omega.cellstate.events import Fact, parse
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest, Fact
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.queries.events import events
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import SMALL, Town, job
@@ -21,7 +21,7 @@ SUBMIT = "submit {} {}-name batch {} 9"
 
 
 def fact(version: int, text: str) -> Fact:
-    return Fact(version, 0, "ada", tuple(text.split(" ")))
+    return Fact(version, 0, "ada", parse(text)[0])
 
 
 EPOCHS: list[tuple[bool, list[tuple[int, str]], int]] = [
@@ -144,7 +144,7 @@ def test_transactions_of_a_job_in_one_call_are_parted(town: Town) -> None:
     town.cell.submit([job("twice", SMALL)], 40, "ada")
     assert town.commit_each("twice", Claim(3, 0, 1), Claim(3, 0, 1), Claim(0, 0, 1)) == 3
     assert verify(town.cell).ok
-    words = [fact.words[0] for fact in town.cell.facts() if fact.words[0] == "again" or "twice" in fact.words[3:4]]
+    words = [fact.event[0] for fact in town.cell.facts() if fact.event[0] == "again" or "twice" in fact.event[3:4]]
     assert words == ["place", "again", "place", "again", "place"]
     assert "again" not in {each.kind for each in events(town.cell, 0, 100)}
     town.replace_fact("again twice", "again high")
@@ -154,11 +154,11 @@ def test_transactions_of_a_job_in_one_call_are_parted(town: Town) -> None:
 
 
 def test_placements_of_a_line_have_the_next_task_where_none_is_stated() -> None:
-    facts = fact_words("places a 0 100,50 7 12 2,4 5 9:6-8 3 3:1")
+    facts = parse("places a 0 100,50 7 12 2,4 5 9:6-8 3 3:1")
     assert [words[1:3] + words[5:6] for words in facts] == [
         tuple(text.split()) for text in ("7 12 2,4", "8 5 5", "9 9 6-8", "10 3 9", "11 3 1")
     ]
-    assert {words[3:5] + words[6:] for words in facts} == {("a", "0", "100", "50")}
+    assert {words[3:5] + words[6:] for words in facts} == {("a", "0", "100,50")}
 
 
 def test_an_optional_task_of_an_abandoned_job_gives_way_to_any_precedence_above_0() -> None:

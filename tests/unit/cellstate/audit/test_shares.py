@@ -3,7 +3,7 @@
 import pytest
 
 from omega.cellstate.audit.replay import Replay
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Fact, parse
 
 A, B = 4, 8  # what was placed on m0 before
 
@@ -17,7 +17,7 @@ def replayed(*lines: str) -> list[str]:
         (3, "place 1 0 a1 0 0-3 1"), (4, "place 2 0 b1 0 0-7 1"),
     ]  # fmt: skip
     facts = [*begin, *((5, line) for line in lines)]
-    replay.feed([Fact(version, 0, "batch/0", tuple(line.split())) for version, line in facts])
+    replay.feed([Fact(version, 0, "batch/0", parse(line)[0]) for version, line in facts])
     return [each.what for each in replay.violations]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import msgpack
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import Fenced
 from omega.cellstate.schema import NEVER
 from omega.cellstate.transaction import Claim
+from omega.cellstate.verify import verify
 from tests.unit.cellstate.audit.tampered import full, page_rows
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
@@ -117,9 +117,11 @@ CASES: dict[str, tuple[Change, Found | Listed]] = {
     "a ready task that is removed":
         (drop("health"), Listed("`health`", "removed; another task or state of the same placement")),
     "a stopped job whose tasks run for ever":
-        (due("halting", IN_2096), Found("job halting", f"acts on it at {IN_2096} ms, by its record at once")),
-    "lost tasks that wait for ever": (due("lossy", IN_2096), Found("job lossy", "housekeeping acts on it at")),
-    "a job without work for housekeeping": (due("part", IN_2096), Found("job part", "its record gives no reason")),
+        (due("halting", IN_2096), Found("housekeeping halting", f"is {IN_2096}, by the records 0")),
+    "lost tasks that wait for ever":
+        (due("lossy", IN_2096), Found("housekeeping lossy", f"is {IN_2096}, by the records ")),
+    "a job without work for housekeeping":
+        (due("part", IN_2096), Found("housekeeping part", f"is {IN_2096}, and no record gives it")),
     "a higher number of the last call":
         (lambda t: t.edit("schedulers", "batch/0", "nonce-batch ", "nonce-batch 9"), OWN),
     "another nonce": (lambda t: t.edit("schedulers", "batch/0", "nonce-batch", "nonce-other"), OWN),

@@ -1,41 +1,47 @@
 """The verification of a live cell, behind ``omega cell verify``.
 
 It reads through the port alone and keeps its own books, independent of the store and its twin. Schedulers may commit
-meanwhile: it checks the cell's state at one version (`reading`) and the log up to it (`replay`), and reports a
-violation of the state only when further, independent readings show it too.
+meanwhile: it checks the cell's state at one version (`invariants`), what follows from that (`derive`) and the log up to
+it, and reports a violation of the state only when further, independent readings show it too.
 """
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from omega.cellstate.audit.books import COMPARISONS
-from omega.cellstate.audit.directories import DIRECTORIES
-from omega.cellstate.audit.reading import CellState, Told, read
+from omega.cellstate.audit.log_rules import LOG_RULES
+from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.replay import Replay
-from omega.cellstate.audit.rules import RULES, Violation
-from omega.cellstate.audit.sources import SOURCES
 from omega.cellstate.cuts import Cut, Cuts
-from omega.cellstate.inspection import Damage, Inspection
+from omega.cellstate.derive import Difference, differences
+from omega.cellstate.invariants import GROUP_RULES, OF_MEMORY, RULES, Violation, groups_of
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Audited
+from omega.cellstate.primary import Primary, Reading
 
 READINGS = 9
 """Maximum number of attempts at an exact reading before the cell counts as changing too fast."""
 CONFIRMATIONS = 4
 """Readings that show a violation while the cell changes; two where nothing changed during the last one.
 
-Directories are read key by key. A job that is placed and evicted all the time may by chance differ from its directory
-entry, which was read a moment before, also twice in a row.
+Large indexes are read key by key. A job that is placed and evicted all the time may by chance differ from its entry,
+which was read a moment before, also twice in a row.
 """
 CHUNK, FACTS = 250, 10_000
 """Versions of the log per read at most, and facts that a read should have at most: a version may place 5,000 tasks."""
 MARGIN = 256
 """Number of versions skipped at the old end when the log is trimmed faster than its first chunk is read."""
 
+Told = Callable[[str], object]
+"""Called with what is being read or checked."""
 ByPlace = dict[tuple[str, str], list[Violation]]
 """By rule and place."""
+INDEXES, UNREADABLE = "indexes", "records_are_readable"
+"""The rules of what follows from primary records, and of records that cannot be read."""
+_OF_JOBS = ("jobnames", "pending", "waiters", "housekeeping")
+"""Indexes of which invariant 4 says what they hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,54 +153,67 @@ def _verify(cell: Audited, told: Told, since: int) -> Report:
         looked = look(cell, log)
         if looked is None:
             continue
-        cell_state, by_place, still = looked
+        reading, by_place = looked
         suspected = {key: each for key, each in by_place.items() if not shown or key in suspected}
         shown += 1
-        if not suspected or shown >= (2 if still else CONFIRMATIONS):
-            return _report(cell_state, log.replay, suspected, settled=True, cuts=cell.cuts())
-    unread = CellState(len(cell.dimensions), version=log.at)
+        if not suspected or shown >= (CONFIRMATIONS if reading.primary.aged else 2):
+            return _report(reading.primary, log.replay, suspected, settled=True, cuts=cell.cuts())
+    unread = Primary(resources=tuple(cell.dimensions.names), version=log.at)
     return _report(unread, log.replay, {}, settled=False, cuts=cell.cuts())
 
 
-def look(cell: Audited, log: Log) -> tuple[CellState, ByPlace, bool] | None:
-    """Read the cell once and check it; True with it if nothing changed. None when it changes too fast to be read."""
+def look(cell: Audited, log: Log) -> tuple[Reading, ByPlace] | None:
+    """Read the cell once and check it. None when it changes too fast to be read."""
     # The log is trimmed at its old end, so that end is read before the cell.
     if not log.follow():
         return None
     cell.unreadable.clear()
-    log.told("indexes")
-    inspection = cell.inspect()
-    cell_state = read(cell, log.told)
-    if cell_state is None or not log.follow(cell_state.version):
+    reading = cell.read_records(log.told)
+    if reading is None or not log.follow(reading.primary.version):
         return None
     log.told("rules")
-    machines = log.replay.constraints.machines(cell_state.jobs)
-    cell_state.described = dict(zip(machines, cell.described(machines), strict=True))
-    damaged = cell_state.set_aside()
-    if inspection is not None:
-        inspection.damaged += damaged
-        inspection.damaged += [Damage(*place, what) for place, what in (cell.unreadable | log.unreadable).items()]
-    still = inspection is None or inspection.version == cell_state.version
-    return cell_state, check(cell_state, log.replay, inspection), still
+    damaged = [Violation(6, what, f"{key} {name}".rstrip()) for key, name, what in reading.primary.damaged]
+    damaged += [Violation(6, what, f"{key} {name}") for (key, name), what in log.unreadable.items()]
+    by_place = check(reading, log.replay)
+    _apply(by_place, UNREADABLE, damaged)
+    return reading, by_place
 
 
-def check(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> ByPlace:
-    """Apply every rule to a cell, its directories and the log up to its version; return violations by rule, place."""
+def check(reading: Reading, replay: Replay) -> ByPlace:
+    """Apply every rule to a cell, its indexes and the log up to its version; return violations by rule, place."""
     by_place: ByPlace = {}
-    for rule in RULES:
-        _apply(by_place, rule.__name__, rule(cell_state))
+    primary, state = reading.primary, CellState(reading.primary)
+    whole = reading.kept is None
+    for rule in RULES if whole else OF_MEMORY:
+        _apply(by_place, rule.__name__, rule(primary))
+    for group in groups_of(primary):
+        for group_rule in GROUP_RULES:
+            _apply(by_place, group_rule.__name__, group_rule(primary, group))
+    _apply(by_place, INDEXES, map(_violation, differences(reading)))
     for comparison in COMPARISONS:
-        _apply(by_place, comparison.__name__, comparison(cell_state, replay))
-    if inspection is None:
-        return by_place
-    for directory in DIRECTORIES:
-        _apply(by_place, directory.__name__, directory(inspection, cell_state, replay.register))
-    for source in SOURCES:
-        _apply(by_place, source.__name__, source(inspection, cell_state, replay))
+        _apply(by_place, comparison.__name__, comparison(state, replay))
+    for log_rule in LOG_RULES if whole else ():
+        _apply(by_place, log_rule.__name__, log_rule(primary, replay))
     return by_place
 
 
-def _apply(by_place: ByPlace, rule: str, violations: Iterator[Violation]) -> None:
+def _violation(difference: Difference) -> Violation:
+    """Return a difference between an index and primary records as a violation."""
+    key, name, expected, stored = difference
+    if stored is None:
+        what = f"is not there, by the records it is {_said(expected)}"
+    elif expected is None:
+        what = f"is {_said(stored)}, and no record gives it"
+    else:
+        what = f"is {_said(stored)}, by the records {_said(expected)}"
+    return Violation(4 if key.partition(":")[0] in _OF_JOBS else 6, what, f"{key} {name.decode(errors='replace')}")
+
+
+def _said(value: bytes | float | None) -> str:
+    return f"{value:.15g}" if isinstance(value, (int, float)) else str(value)[1:]
+
+
+def _apply(by_place: ByPlace, rule: str, violations: Iterable[Violation]) -> None:
     """Add a rule's violations; a record that the rule cannot interpret is a violation as well."""
     try:
         for violation in violations:
@@ -204,17 +223,16 @@ def _apply(by_place: ByPlace, rule: str, violations: Iterator[Violation]) -> Non
         by_place.setdefault((rule, "cell"), []).append(Violation(6, what, "cell"))
 
 
-def _report(cell_state: CellState, replay: Replay, by_place: ByPlace, *, settled: bool, cuts: Cuts) -> Report:
-    gone = int(MachineState.GONE)
+def _report(primary: Primary, replay: Replay, by_place: ByPlace, *, settled: bool, cuts: Cuts) -> Report:
     checked = {
-        "machines": sum(row[2] != gone for row in cell_state.rows.values()),
-        "tasks": sum(group.total for job in cell_state.jobs.values() for group in job.groups),
-        "jobs": len(cell_state.jobs),
+        "machines": sum(row[2] != MachineState.GONE for row in primary.rows.values()),
+        "tasks": sum(group.total for job in primary.jobs.values() for group in job.groups),
+        "jobs": len(primary.jobs),
         "facts": replay.facts,
     }
     distinct = {violation for violations in by_place.values() for violation in violations} | set(replay.violations)
     in_order = sorted(distinct, key=lambda v: (v.invariant, v.where, v.what))
     evictions = {"sets": replay.decisions.number, "checked": replay.decisions.checked}
     constraints = {"claims": replay.constraints.number, "checked": replay.constraints.checked}
-    version = cell_state.version
+    version = primary.version
     return Report(checked, tuple(in_order), settled, version, replay.start, evictions, constraints, tuple(cuts.kept))
