@@ -221,9 +221,10 @@ def test_a_loss_that_could_not_be_reported_is_reported_later(
     stand: Stand, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that is about to become the primary takes no report, and its connections stay open afterwards."""
-    own, at = RedisCell.connect(store_url, stand.cell.name), stand.cell.counters()["version"]
-    back = copied(stand.cell)
-    submit(own, "a")
+    own = RedisCell.connect(store_url, stand.cell.name)
+    submit(own, "left")
+    at, back = own.counters()["version"], copied(stand.cell)
+    submit(own, "lost")
     back()
 
     def read_only(report: Report) -> None:
