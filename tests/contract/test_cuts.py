@@ -233,7 +233,8 @@ def test_a_loss_that_could_not_be_reported_is_reported_later(
     with monkeypatch.context() as patch:
         patch.setattr(own, "report_cut", read_only)
         own.client.connection_pool.disconnect()
-        assert own.counters()["version"] == at
+        for _ in range(3):  # the first one opens connections as well, after which the next one compares anyway
+            assert own.counters()["version"] == at
     assert stand.cell.cuts().number == 0
     assert own.counters()["version"] == at + 1, "the report, too, is a version"
     assert [(cut.agreed, cut.first_lost) for cut in stand.cell.cuts().kept] == [(at, at + 1)]
