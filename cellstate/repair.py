@@ -85,7 +85,7 @@ def _plan(cell: StoredCell, told: Told) -> tuple[Plan, Primary]:
         raise Refused(f"cell {cell.name}: {_CHANGED}")
     reading, by_place = looked
     primary = reading.primary
-    facts = log.replay.register.jobs.items()
+    facts = log.books.jobs.items()
     primary.ended = {job: entry.ended[1] for job, entry in facts if entry.ended is not None}
     entries = {f"{key} {name}".rstrip() for key, name, _ in primary.damaged if key.partition(":")[0] in READABLE}
     unexplained = [
@@ -93,7 +93,7 @@ def _plan(cell: StoredCell, told: Told) -> tuple[Plan, Primary]:
         if rule not in EXPLAINED and not (rule == UNREADABLE and where in entries)
         for violation in violations
     ]  # fmt: skip
-    unexplained += log.replay.violations
+    unexplained += log.books.violations
     return Plan(tuple(derive.differences(reading)), tuple(unexplained)), primary
 
 

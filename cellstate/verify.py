@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omega.cellstate.audit.books import COMPARISONS
-from omega.cellstate.audit.log_rules import LOG_RULES
-from omega.cellstate.audit.reading import CellState
-from omega.cellstate.audit.replay import Replay
 from omega.cellstate.cuts import Cut, Cuts
 from omega.cellstate.derive import Difference, differences
+from omega.cellstate.fold import Books
 from omega.cellstate.invariants import GROUP_RULES, OF_MEMORY, RULES, Violation, groups_of
+from omega.cellstate.log_rules import LOG_RULES, LOG_RULES_OF_MEMORY, claims_with_constraints
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Audited
 from omega.cellstate.primary import Primary, Reading
@@ -101,7 +99,7 @@ class Log:
         oldest = now.first + self.margin if now.first > 1 else now.first
         first = min(max(oldest, self.since + 1), now.version + 1)
         self.at, self.floor = first - 1, self.cell.counters()["floor"]
-        self.replay = Replay(len(self.cell.dimensions), first)
+        self.books = Books(len(self.cell.dimensions), first)
 
     def follow(self, to: int | None = None) -> bool:
         """Replay up to version `to`, or the newest; return False when facts were trimmed before they were read."""
@@ -115,8 +113,8 @@ class Log:
             self.unreadable |= self.cell.unreadable
             if self.cell.changed_records(target, 0).first > self.at + 1:
                 return self.lose()
-            self.replay.feed([fact for fact in facts if fact.version <= target])
-            self.replay.register.forget(self.floor)
+            self.books.feed([fact for fact in facts if fact.version <= target])
+            self.books.forget(self.floor)
             self.at += most
             self.chunk = max(1, min(CHUNK, self.chunk * FACTS // (len(facts) + FACTS // 2)))
             self.told(f"version {self.at:,} of {target:,} of the log")
@@ -157,9 +155,9 @@ def _verify(cell: Audited, told: Told, since: int) -> Report:
         suspected = {key: each for key, each in by_place.items() if not shown or key in suspected}
         shown += 1
         if not suspected or shown >= (CONFIRMATIONS if reading.primary.aged else 2):
-            return _report(reading.primary, log.replay, suspected, settled=True, cuts=cell.cuts())
+            return _report(reading.primary, log.books, suspected, settled=True, cuts=cell.cuts())
     unread = Primary(resources=tuple(cell.dimensions.names), version=log.at)
-    return _report(unread, log.replay, {}, settled=False, cuts=cell.cuts())
+    return _report(unread, log.books, {}, settled=False, cuts=cell.cuts())
 
 
 def look(cell: Audited, log: Log) -> tuple[Reading, ByPlace] | None:
@@ -174,15 +172,15 @@ def look(cell: Audited, log: Log) -> tuple[Reading, ByPlace] | None:
     log.told("rules")
     damaged = [Violation(6, what, f"{key} {name}".rstrip()) for key, name, what in reading.primary.damaged]
     damaged += [Violation(6, what, f"{key} {name}") for (key, name), what in log.unreadable.items()]
-    by_place = check(reading, log.replay)
+    by_place = check(reading, log.books)
     _apply(by_place, UNREADABLE, damaged)
     return reading, by_place
 
 
-def check(reading: Reading, replay: Replay) -> ByPlace:
+def check(reading: Reading, books: Books) -> ByPlace:
     """Apply every rule to a cell, its indexes and the log up to its version; return violations by rule, place."""
     by_place: ByPlace = {}
-    primary, state = reading.primary, CellState(reading.primary)
+    primary = reading.primary
     whole = reading.kept is None
     for rule in RULES if whole else OF_MEMORY:
         _apply(by_place, rule.__name__, rule(primary))
@@ -190,10 +188,8 @@ def check(reading: Reading, replay: Replay) -> ByPlace:
         for group_rule in GROUP_RULES:
             _apply(by_place, group_rule.__name__, group_rule(primary, group))
     _apply(by_place, INDEXES, map(_violation, differences(reading)))
-    for comparison in COMPARISONS:
-        _apply(by_place, comparison.__name__, comparison(state, replay))
-    for log_rule in LOG_RULES if whole else ():
-        _apply(by_place, log_rule.__name__, log_rule(primary, replay))
+    for log_rule in LOG_RULES if whole else LOG_RULES_OF_MEMORY:
+        _apply(by_place, log_rule.__name__, log_rule(primary, books))
     return by_place
 
 
@@ -223,16 +219,16 @@ def _apply(by_place: ByPlace, rule: str, violations: Iterable[Violation]) -> Non
         by_place.setdefault((rule, "cell"), []).append(Violation(6, what, "cell"))
 
 
-def _report(primary: Primary, replay: Replay, by_place: ByPlace, *, settled: bool, cuts: Cuts) -> Report:
+def _report(primary: Primary, books: Books, by_place: ByPlace, *, settled: bool, cuts: Cuts) -> Report:
     checked = {
         "machines": sum(row[2] != MachineState.GONE for row in primary.rows.values()),
         "tasks": sum(group.total for job in primary.jobs.values() for group in job.groups),
         "jobs": len(primary.jobs),
-        "facts": replay.facts,
+        "facts": books.facts,
     }
-    distinct = {violation for violations in by_place.values() for violation in violations} | set(replay.violations)
+    distinct = {violation for violations in by_place.values() for violation in violations} | set(books.violations)
     in_order = sorted(distinct, key=lambda v: (v.invariant, v.where, v.what))
-    evictions = {"sets": replay.decisions.number, "checked": replay.decisions.checked}
-    constraints = {"claims": replay.constraints.number, "checked": replay.constraints.checked}
+    evictions = {"sets": books.sets, "checked": books.checked_sets}
+    constraints = claims_with_constraints(primary, books)
     version = primary.version
-    return Report(checked, tuple(in_order), settled, version, replay.start, evictions, constraints, tuple(cuts.kept))
+    return Report(checked, tuple(in_order), settled, version, books.start, evictions, constraints, tuple(cuts.kept))

@@ -51,7 +51,7 @@ def command(ctx: click.Context, name: str | None, since: int, repair: bool, yes:
         said = [units.count(checked[word + "s"], word) for word in ("machine", "task", "job", "fact")]
         if report.evictions.get("sets"):
             sets, copies = units.count(report.evictions["sets"], "eviction set"), report.evictions["checked"]
-            said.append(f"{sets} ({copies:,} checked on the snapshot that they were decided on)")
+            said.append(f"{sets} ({copies:,} of which the log has all amounts)")
         if report.constraints.get("claims"):
             claims, known = units.count(report.constraints["claims"], "claim"), report.constraints["checked"]
             said.append(f"{claims} with constraints ({known:,} checked on the attributes of their machines)")

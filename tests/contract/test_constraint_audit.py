@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.audit.constraints import holds
 from omega.cellstate.constraints.evaluation import holds as holds_everywhere
+from omega.cellstate.log_rules import holds
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd

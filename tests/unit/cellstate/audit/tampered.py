@@ -263,7 +263,7 @@ def is_missed(town: Town, log: Log, key: str) -> bool:
     log = Log(town.cell) if key in ("log", "meta") else log
     looked = look(town.cell, log)
     assert looked is not None
-    return not looked[1] and not log.replay.violations
+    return not looked[1] and not log.books.violations
 
 
 def missed(town: Town, one_in: int) -> tuple[list[str], Counter[str]]:

@@ -46,7 +46,7 @@ FACTS: list[tuple[int, str, str, Edit]] = [
      lambda t: t.replace_fact("left 3 0", "left 99 0")),
     (5, "placement 3", "tasks 8-9 left, of which only 9",
      lambda t: t.replace_fact("left 3 0 many 0 9", "left 3 0 many 0 8-9")),
-    (5, "placement 4", "ends as ('1', 'many', '0')",
+    (5, "placement 4", "ends as (1, 'many', 0)",
      lambda t: t.replace_fact("lost 4 1 many 1", "lost 4 1 many 0")),
     (3, "log 34", "fact 'nonsense' cannot be read",
      lambda t: t.replace_fact("join 5 m5 22", "nonsense\njoin 5 m5 22")),

@@ -68,7 +68,7 @@ def fact(town: Town, before: str, after: str) -> None:
         (lambda t: t.put("operator", "0", "7 -\n"), "machine 0", "differs from what operators set of it"),
         (lambda t: t.put("operator", "99", "- -\n"), "machine 99", "has settings of operators and is not in the cell"),
         (lambda t: t.drop("trees", "0"), "trees 0", "is not there, by the records it is '0'"),
-        (lambda t: fact(t, "machine 2 tree 0 ", "machine 2 tree 1 "), "machine 2", "is in tree 0, by the log in 1"),
+        (lambda t: fact(t, "machine 2 tree 0 ", "machine 2 tree 1 "), "machine 2", "its tree is '0', by the log '1'"),
         (lambda t: t.put("trees", "0", "1"), "trees 0", "is '1', by the records '0'"),
     ],
 )

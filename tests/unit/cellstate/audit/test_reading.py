@@ -185,7 +185,7 @@ def test_a_log_that_is_whole_is_read_whole_after_the_store_went_back(town: Town)
     assert log.follow()
     log.at += 1  # as if it had seen a later version
     assert not log.follow()
-    assert (log.margin, log.at, log.replay.complete) == (256, 0, True)
+    assert (log.margin, log.at, log.books.complete) == (256, 0, True)
 
 
 def test_facts_trimmed_before_they_said_what_changed_make_the_reading_start_over(

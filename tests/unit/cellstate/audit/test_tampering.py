@@ -61,7 +61,7 @@ def test_a_job_that_a_person_held_is_held(everything: Town) -> None:
 def test_a_job_that_ended_keeps_its_state(everything: Town) -> None:
     everything.job("done", state=2)
     said = [v.what for v in verify(everything.cell).violations if v.where == "job done"]
-    assert "is stopped, and ended as done" in said
+    assert "its state is stopped, by the log done" in said
 
 
 def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:

@@ -1,1 +1,0 @@
-"""The log of a cell against its records."""
