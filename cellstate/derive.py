@@ -188,14 +188,20 @@ def outputs(p: Primary) -> Written:
 # Queues and lanes
 
 
+def arrivals(p: Primary) -> dict[str, int]:
+    """Return the arrivals of pending jobs; those that are in no queue come last."""
+    missing = [job.id for job in p.jobs.values() if job.pending and job.id not in p.arrivals]
+    last = max(p.counters["arrivals"], *p.arrivals.values(), 0)
+    return p.arrivals | {job: last + more for more, job in enumerate(missing, 1)}
+
+
 def pending(p: Primary) -> Written:
-    """Pending jobs by kind, at their lane, bucket and arrival; one without an arrival comes last."""
-    queues: dict[str, dict[bytes, Value]] = {}
-    fresh = count(p.counters["arrivals"] + 1)
+    """Pending jobs by kind, at their lane, bucket and arrival."""
+    queues, arrived = dict[str, dict[bytes, Value]](), arrivals(p)
     for job in p.jobs.values():
         if job.pending:
-            bucket, arrival = bucket_of(job.id), p.arrivals.get(job.id, 0) or next(fresh)
-            score = job.lane * LANE_SPAN + bucket * BUCKET_SPAN + arrival
+            bucket = bucket_of(job.id)
+            score = job.lane * LANE_SPAN + bucket * BUCKET_SPAN + arrived[job.id]
             queues.setdefault(f"pending:{job.kind}", {})[f"{bucket:02x}{job.id}".encode()] = score
     return {**queues}
 
@@ -203,23 +209,25 @@ def pending(p: Primary) -> Written:
 def lanes(p: Primary) -> Written:
     """What the live jobs of each lane want and hold, its name, and the numbers that no lane has."""
     size, sums, own, last = p.size, dict[int, list[int]](), dict[int, set[str]](), Counter[int]()
+    arrived = arrivals(p)
+    highest = max(p.counters["arrivals"], *arrived.values(), 0)
     for job in p.jobs.values():
         if lives(job):
             _count(job, sums.setdefault(job.lane, [0] * (4 + 2 * size)), size)
             own.setdefault(job.lane, set()).add(str(lane_of(job.kind, job.precedence, job.spec)))
-            own[job.lane].add(str(Lane(job.kind, 0)))
-            last[job.lane] = max(last[job.lane], p.arrivals.get(job.id, 0))
+            last[job.lane] = max(last[job.lane], arrived.get(job.id, 0))
     serials, records, called = _serials(p, sums), dict[bytes, Value](), dict[bytes, Value]()
     for number, (waiting, *counts) in sorted(sums.items()):
         mark = p.lanes.get(number, LaneMark(0, -1, ""))
-        arrival = mark.arrival if last[number] <= mark.arrival <= p.counters["arrivals"] else last[number]
-        name = mark.name if mark.name in own[number] else max(own[number], key=len)
+        arrival = mark.arrival if last[number] <= mark.arrival <= highest else last[number]
+        (name, *more), shared = sorted(own[number]), str(Lane(Lane.named(min(own[number])).kind, 0))
+        name = shared if more or mark.name == shared else name  # where there were too many lanes, one of a kind's jobs
         called[name.encode()] = _text(number)
         row = BASE + number, serials[number], waiting, arrival, *counts
         records[_text(number)] = pack(f"<{len(row)}q", *row) + name.encode()
     numbers = sums.keys() | p.spare_lanes
-    highest = max(numbers if numbers == set(range(1, len(numbers) + 1)) else sums, default=0)
-    spare = [number for number in range(1, highest + 1) if number not in sums]
+    most = max(numbers if numbers == set(range(1, len(numbers) + 1)) else sums, default=0)
+    spare = [number for number in range(1, most + 1) if number not in sums]
     if spare:
         records[b"spare"] = _text(*spare, "")
     return {"lanes": records, "lanenames": called}
@@ -258,11 +266,9 @@ def counters(p: Primary) -> dict[str, int]:
     }
     live = {job.lane: None for job in p.jobs.values() if lives(job)}
     last = max(_serials(p, live).values(), default=0)
-    late = sum(job.pending and job.id not in p.arrivals for job in p.jobs.values())
-    arrived = max(p.counters["arrivals"] + late, *p.arrivals.values(), 0)
     return totals | {
         "limits": len(p.limits), "pools": state_of(pools_of(p)), "lanes": max(p.counters["lanes"], last),
-        "arrivals": arrived,
+        "arrivals": max(p.counters["arrivals"], *arrivals(p).values(), 0),
     }  # fmt: skip
 
 

@@ -9,10 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from sys import intern
 from typing import NamedTuple, TypeAlias
-
-import numpy as np
 
 from omega.cellstate import ranges
 from omega.cellstate.digest.hours import Position
@@ -84,27 +81,30 @@ class Runs:
 
     def __init__(self, runs: Iterable[tuple[int, str, int, int, str, bool]] = ()) -> None:
         """Create from (placement, job, machine, group, tasks, leaving), in any order."""
-        numbers: dict[Owner, int] = {}
-        placements, machines, owners, leaving, sizes = array("q"), array("q"), array("q"), array("b"), array("q")
-        tasks = list[str]()
-        for placement, job, machine, group, text, leaves in runs:
-            placements.append(placement)
-            machines.append(machine)
-            owners.append(numbers.setdefault((job, group), len(numbers)))
-            leaving.append(leaves)
-            sizes.append(count_of(text))
-            tasks.append(intern(text))
+        import numpy as np  # noqa: PLC0415 - many commands that load this module make no runs
+
+        numbers, texts = dict[Owner, int](), dict[str, int]()
+        columns = array("q"), array("i"), array("i"), array("b"), array("i"), array("i")
+        add_placement, add_machine, add_owner, add_leaving, add_size, add_text = (each.append for each in columns)
+        for placement, job, machine, group, tasks, leaves in runs:
+            add_placement(placement)
+            add_machine(machine)
+            add_owner(numbers.setdefault((job, group), len(numbers)))
+            add_leaving(leaves)
+            add_size(count_of(tasks))
+            add_text(texts.setdefault(tasks, len(texts)))
         self.owners: Sequence[Owner] = list(numbers)
         self._numbers: Mapping[Owner, int] = numbers
-        columns = [np.frombuffer(each, each.typecode) for each in (placements, machines, owners, leaving, sizes)]
-        order = np.lexsort((columns[3], columns[0], columns[2]))
-        self.placement, self.machine, self.owner, self.leaving, self.size = (column[order] for column in columns)
-        self.tasks: Sequence[str] = list(map(tasks.__getitem__, order.tolist()))
+        self._texts: Sequence[str] = list(texts)
+        placements, _, owners, leaving, *_ = read = [np.frombuffer(each, each.typecode) for each in columns]
+        order = np.lexsort((leaving, placements, owners)).astype(np.int32)
+        sorted_ = [column[order] for column in read]
+        self.placement, self.machine, self.owner, self.leaving, self.size, self._text = sorted_
         self._ends = np.searchsorted(self.owner, np.arange(len(self.owners) + 1))
-        self._by_placement = np.argsort(self.placement, kind="stable")
+        self._by_placement = np.argsort(self.placement, kind="stable").astype(np.int32)
 
     def __len__(self) -> int:
-        return len(self.tasks)
+        return len(self.placement)
 
     def __iter__(self) -> Iterator[Run]:
         for owner in self.owners:
@@ -114,12 +114,15 @@ class Runs:
         number = self._numbers.get((job, group))
         return slice(0) if number is None else slice(int(self._ends[number]), int(self._ends[number + 1]))
 
+    def _tasks(self, own: slice) -> list[str]:
+        return [self._texts[text] for text in self._text[own].tolist()]
+
     def of(self, job: str, group: int) -> list[Run]:
         """Return the runs of a group of a job."""
         own = self._own(job, group)
         return [
             Run(placement, job, machine, group, tasks, leaving=bool(leaves))
-            for (placement, machine, leaves), tasks in zip(self.places(job, group), self.tasks[own], strict=True)
+            for (placement, machine, leaves), tasks in zip(self.places(job, group), self._tasks(own), strict=True)
         ]
 
     def places(self, job: str, group: int) -> list[tuple[int, int, int]]:
@@ -130,9 +133,9 @@ class Runs:
     def at(self, placement: int) -> list[Run]:
         """Return the runs under a placement id: a live one, a leaving one, or both."""
         order, column = self._by_placement, self.placement
-        first, last = (int(np.searchsorted(column, placement, side, sorter=order)) for side in ("left", "right"))
+        first, last = (int(column.searchsorted(placement, side, order)) for side in ("left", "right"))
         return [
-            Run(placement, job, int(self.machine[i]), group, self.tasks[i], leaving=bool(self.leaving[i]))
+            Run(placement, job, int(self.machine[i]), group, self._texts[self._text[i]], leaving=bool(self.leaving[i]))
             for i in order[first:last].tolist() for job, group in [self.owners[self.owner[i]]]
         ]  # fmt: skip
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct, calcsize
+from sys import intern
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges, schema
@@ -344,11 +345,11 @@ def read_exactly(job_id: str, record: bytes, spec: Mapping[str, Any], dimensions
         raise ValueError(f"its bucket is {job['bucket']}, that of its id {bucket}")
     held, after, awaited, gate, released = _links(links) if links else _UNLINKED
     read = Job(
-        id=job_id, name=job["name"] or job_id, kind=job["kind"], precedence=job["precedence"], order=job["order"],
-        state=_STATES[job["state"]], gang=_GANGS[job["gang"]], gang_min=job["gang_min"],
+        id=job_id, name=job["name"] or job_id, kind=intern(job["kind"]), precedence=job["precedence"],
+        order=job["order"], state=_STATES[job["state"]], gang=_GANGS[job["gang"]], gang_min=job["gang_min"],
         submitted_ms=job["submitted"], groups=[_group(group, None) for group in groups], spec=spec,
         modified=job["modified"], held=held, gate=gate, released=released, after=after, awaited=awaited,
-        begun=job["begun"], lane=int(job["lane"]), commands=job["commands"], submitter=job["submitter"],
+        begun=job["begun"], lane=int(job["lane"]), commands=job["commands"], submitter=intern(job["submitter"]),
     )  # fmt: skip
     return read, [group["runs"] for group in groups]
 

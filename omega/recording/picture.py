@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from omega.cellstate.errors import Refused
 from omega.cellstate.events import Place
 from omega.cellstate.logged_settings import plain_pools
-from omega.cellstate.primary import Primary
 from omega.recording.file import Sink
 from omega.recording.job_rows import row_of
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
+    from omega.cellstate.primary import Primary
 
 CHUNK = 1_000
 """Machines, jobs or runs in a frame."""
@@ -54,7 +54,7 @@ def take(cell: "Queries", sink: Sink) -> int:
     return state.version
 
 
-def _write_machines(state: Primary, sink: Sink) -> None:
+def _write_machines(state: "Primary", sink: Sink) -> None:
     """Write index, name, number, state, executor, capacity, allocated amounts and attributes of each machine."""
     for part in _chunks(sorted(state.rows)):
         rows = []
@@ -66,12 +66,12 @@ def _write_machines(state: Primary, sink: Sink) -> None:
         sink.write("machines", rows=rows)
 
 
-def _write_jobs(state: Primary, sink: Sink) -> None:
+def _write_jobs(state: "Primary", sink: Sink) -> None:
     for part in _chunks(state.jobs.values()):
         sink.write("jobs", rows=[row_of(job, job.spec) for job in part])
 
 
-def _runs(state: Primary, times: Sequence[tuple[int, int]], newest: Mapping[int, int]) -> Iterator[list[Any]]:
+def _runs(state: "Primary", times: Sequence[tuple[int, int]], newest: Mapping[int, int]) -> Iterator[list[Any]]:
     """Yield machine, placement, job, group, tasks, leaving and start (ms, server's clock; -1: unknown) of the runs."""
     last = [placement for _, placement in times]
     for run in sorted(state.runs, key=lambda run: (run.machine, run.placement, run.leaving)):
