@@ -817,12 +817,14 @@ class Books:
         self.epoch = EpochMade(event.number, event.of_version, event.digest, fact.version, fact.by)
         self.epoch_pools = self.pools_version
 
-    def _go_ahead(self, _: Fact, event: log.Restore | log.Cut, __: Event | None) -> None:
+    def _go_ahead(self, fact: Fact, event: log.Restore | log.Cut, __: Event | None) -> None:
         """5: after a restore or a cut, a cell assigns ids above all that were assigned in the lost versions."""
         if self.last_placement is not None and event.placements < self.last_placement:
             what = f"{event.word}: goes on with {event.placements} as the last id, after {self.last_placement}"
             self.say(5, what, "placements")
         self.last_placement = event.placements
+        for job in self.jobs.values() if event.word == "restore" else ():
+            job.arrived = job.arrived[0], fact.version  # those that were in no queue came last into theirs
 
 
 def illegal(evictions: AssertedSet, emptied: set[str]) -> Iterator[str]:
