@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 from benchmarks.launch import progress
 from benchmarks.store import Store
@@ -32,6 +33,19 @@ PATHS: Mapping[str, tuple[str, ...]] = {
     YAML: ("POST /v1/jobs/plan", "POST /v1/pool-file/plan", "PATCH /v1/pools/x"),
     FORM: ("POST /login", "POST /cells/{cell}/plan"),
 }
+UPDATES: Mapping[str, tuple[str, ...]] = {
+    JSON: ("POST /v1/jobs/update?dry_run=true",),
+    FORM: ("POST /cells/{cell}/jobs/{job}/change",),
+}
+
+
+def service(word: str, letters: int = 0) -> str:
+    """Return the job file of a service with 200 groups, whose commands have a word and so many letters a group."""
+    need, command = {"cpu": "1m", "memory": "1Mi"}, ["sleep", word, *["x" * (letters // 10)] * 10]
+    tasks = [{"name": f"g{i}", "count": 2, "resources": need, "command": command} for i in range(200)]
+    return json.dumps({"name": "large", "kind": "service", "tasks": tasks})
+
+
 BODIES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "json, 7 MiB of lists": (JSON, lambda: '{"a": [' + "[]," * (7 * MIB // 3) + "1]}"),
     "json, 7 MiB of one text": (JSON, lambda: json.dumps({"a": "x" * (7 * MIB)})),
@@ -41,6 +55,8 @@ BODIES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "yaml, a MiB of lists": (YAML, lambda: "a: [" + "1, " * (MIB // 3) + "1]"),
     "yaml, 31 KiB of lists": (YAML, lambda: "a: [" + "1, " * 10_000 + "1]"),
     "form, 8 MiB of fields": (FORM, lambda: "a=b&" * (2 * MIB)),
+    "json, an update of 3 MiB": (JSON, lambda: service("new", 15_000)),
+    "form, an update of 60 KiB": (FORM, lambda: urlencode({"action": "update", "text": service("new", 100)})),
 }
 
 
@@ -49,16 +65,18 @@ def measure(store: Store) -> dict[str, Any]:
     rows = dict[str, Any]()
     with serving(store) as ask:
         said = ask("where")
+        made = _sent(said, store.cell, "POST /v1/jobs", JSON, service("old").encode())[1]
+        job = json.loads(made)["jobs"][0]["id"]
         for name, (kind, make) in BODIES.items():
-            body = make().encode()
-            requests = [(said, store.cell, path, kind) for path in PATHS[kind]]
+            body, paths = make().encode(), UPDATES if "update" in name else PATHS
+            requests = [(said, store.cell, path.replace("{job}", job), kind) for path in paths[kind]]
             for each in requests:
                 _sent(*each, b"{}")  # what is imported and loaded once
             ask("gap")
             found = set[int]()
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 for each in requests:
-                    found.update(threads.map(_sent, *zip(*[(*each, body)] * AT_ONCE, strict=True)))
+                    found.update(one[0] for one in threads.map(_sent, *zip(*[(*each, body)] * AT_ONCE, strict=True)))
             answers = sorted(found)
             rows[name] = {"kib": len(body) >> 10, "longest_gap_ms": ask("gap")["longest_ms"], "answers": answers}
             progress(f"web: {name}: {rows[name]}")
@@ -66,16 +84,19 @@ def measure(store: Store) -> dict[str, Any]:
     return {"bodies": rows, "longest_gap_ms": longest, "target_ms": TARGET_MS, "met": longest <= TARGET_MS}
 
 
-def _sent(said: Mapping[str, Any], cell: str, path: str, kind: str, body: bytes) -> int:
-    """Send a body; return the status of the answer, 0 where the server closed the connection."""
+def _sent(said: Mapping[str, Any], cell: str, path: str, kind: str, body: bytes) -> tuple[int, bytes]:
+    """Send a body; return the status and body of the answer, 0 where the server closed the connection."""
     method, _, place = path.partition(" ")
-    place = f"{place.format(cell=cell)}?cell={cell}" if place.startswith("/v1") else place.format(cell=cell)
+    if place.startswith("/v1"):
+        place += ("&" if "?" in place else "?") + "cell={cell}"
+    place = place.format(cell=cell)
     with closing(http.client.HTTPConnection("127.0.0.1", said["port"], timeout=120)) as client:
         try:
             client.request(method, place, body, {"Authorization": f"Bearer {said['token']}", "Content-Type": kind})
-            return client.getresponse().status
+            answer = client.getresponse()
+            return answer.status, answer.read()
         except OSError:
-            return 0
+            return 0, b""
 
 
 Ask = Callable[[str], dict[str, Any]]

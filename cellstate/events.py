@@ -104,7 +104,14 @@ _TYPES: dict[Any, tuple[str, Callable[[str], Any]]] = {
 """Pattern and reader of the word of each type of a field."""
 
 
-class Event(tuple[str, ...]):
+class _Slotted(type):
+    """Makes classes whose objects have their words and no dictionary."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **options: str) -> "_Slotted":
+        return super().__new__(cls, name, bases, {"__slots__": (), **names}, **options)
+
+
+class Event(tuple[str, ...], metaclass=_Slotted):
     """What one fact says. The annotations of a class and its bases are its fields, those with a value may be missing.
 
     A class names the words of the log that have its form.
@@ -156,8 +163,6 @@ def _field(at: int, kind: object, read: Callable[[str], Any], missing: object) -
 class NoFact(Event):
     """A line that is no fact. Its word is "", whatever it begins with."""
 
-    __slots__ = ()
-
     @property
     def word(self) -> str:
         return ""
@@ -169,7 +174,6 @@ class NoFact(Event):
 class TaskEvent(Event):
     """Tasks of a placement."""
 
-    __slots__ = ()
     placement: int
     machine: int
     job: str
@@ -185,7 +189,6 @@ class TaskEvent(Event):
 class Place(TaskEvent, words="place"):
     """Tasks were placed; `need` of one of them."""
 
-    __slots__ = ()
     need: Amounts
 
 
@@ -195,7 +198,6 @@ class End(TaskEvent, words=" ".join(ENDS)):
     The reason is "-" where there is none.
     """
 
-    __slots__ = ()
     number: int
     amounts: Amounts
     reason: Text
@@ -209,14 +211,12 @@ class End(TaskEvent, words=" ".join(ENDS)):
 class Left(TaskEvent, words="left"):
     """The processes of stopped or evicted tasks have ended; the reason tells how."""
 
-    __slots__ = ()
     reason: Text = Text("")
 
 
 class Outcome(TaskEvent, words="late promote"):
     """Lost tasks had ended like this; or the copy of a task, which ended like this, goes on as that task."""
 
-    __slots__ = ()
     how: How
 
 
@@ -226,14 +226,12 @@ class Outcome(TaskEvent, words="late promote"):
 class JobEvent(Event, words="hold pass update updated attempt"):
     """Something happened to a job."""
 
-    __slots__ = ()
     job: str
 
 
 class Submit(JobEvent, words="submit"):
     """A job was submitted; `total` of its tasks, without copies."""
 
-    __slots__ = ()
     name: str
     kind: str
     precedence: int
@@ -243,21 +241,18 @@ class Submit(JobEvent, words="submit"):
 class Awaited(JobEvent, words="awaited"):
     """Another job, just submitted, waits for this one."""
 
-    __slots__ = ()
     waiting: str
 
 
 class Release(JobEvent, words="release met"):
     """A person releases a job, or the end of another job does; ``met``: it waits for further ones."""
 
-    __slots__ = ()
     other: str = ""
 
 
 class Said(JobEvent, words="gate stalled"):
     """The gate of its scheduler holds a job, or its update came to a halt."""
 
-    __slots__ = ()
     reason: Text
 
 
@@ -267,7 +262,6 @@ class Resize(JobEvent, words="resize"):
     `taken` are the indices of the added tasks where the group takes them over, `given` how many it gave out then.
     """
 
-    __slots__ = ()
     group: int
     total: int
     added: int
@@ -279,7 +273,6 @@ class Resize(JobEvent, words="resize"):
 class Drop(JobEvent, words="drop"):
     """Optional tasks ended like this and are no longer of the job."""
 
-    __slots__ = ()
     group: int
     number: int
     how: How
@@ -288,7 +281,6 @@ class Drop(JobEvent, words="drop"):
 class Stop(JobEvent, words="stop abandon"):
     """A job was stopped or given up with so many unplaced tasks; the reason is of one that its waiting ended."""
 
-    __slots__ = ()
     number: int
     reason: str = ""
 
@@ -296,14 +288,12 @@ class Stop(JobEvent, words="stop abandon"):
 class Done(JobEvent, words="done"):
     """A job ended."""
 
-    __slots__ = ()
     state: JobState
 
 
 class SpanEvent(JobEvent, words="requeue speculate unneeded"):
     """Delayed tasks wait again; a task gets a copy that waits; copies that waited are not needed."""
 
-    __slots__ = ()
     group: int
     tasks: Tasks
 
@@ -316,14 +306,12 @@ class SpanEvent(JobEvent, words="requeue speculate unneeded"):
 class Fail(SpanEvent, words="fail"):
     """Tasks that ended like this are not placed again."""
 
-    __slots__ = ()
     how: How
 
 
 class Conflict(JobEvent, words="conflict"):
     """So many tasks of a claim met a conflict; `seen` is the number that a moved one saw."""
 
-    __slots__ = ()
     machine: int
     verdict: Verdict
     lacking: int
@@ -334,7 +322,6 @@ class Conflict(JobEvent, words="conflict"):
 class Assert(JobEvent, words="assert"):
     """The pools whose shares the evictions of a transaction rest on, that of its job first; then jobs with floors."""
 
-    __slots__ = ()
     pools: Pools
 
 
@@ -344,21 +331,18 @@ class Assert(JobEvent, words="assert"):
 class TransactionEvent(Event, words="again"):
     """Another transaction of the job follows."""
 
-    __slots__ = ()
     job: str
 
 
 class Aborted(TransactionEvent, words="aborted"):
     """The claims of a failed gang."""
 
-    __slots__ = ()
     claims: Claims
 
 
 class Rejected(TransactionEvent, words="rejected"):
     """So many claims got another verdict."""
 
-    __slots__ = ()
     number: int
 
 
@@ -368,7 +352,6 @@ class Rejected(TransactionEvent, words="rejected"):
 class Join(Event, words="join"):
     """A machine joined, or came back."""
 
-    __slots__ = ()
     machine: int
     name: str
     number: int
@@ -378,7 +361,6 @@ class Join(Event, words="join"):
 class MachineEvent(Event, words="machine"):
     """A machine has another state, capacity, attributes (their number) or tree; number and amounts afterwards."""
 
-    __slots__ = ()
     machine: int
     what: What
     value: str
@@ -404,7 +386,6 @@ class MachineEvent(Event, words="machine"):
 class Member(Event, words="enlist leave lapse fit"):
     """A scheduler or agent registered, left, lost its lease, or is fit again."""
 
-    __slots__ = ()
     member: str
     incarnation: int
 
@@ -412,14 +393,12 @@ class Member(Event, words="enlist leave lapse fit"):
 class Unfit(Member, words="unfit"):
     """An agent cannot run tasks."""
 
-    __slots__ = ()
     reason: Text
 
 
 class Limit(Event, words="limit"):
     """The limits of a kind; None for none."""
 
-    __slots__ = ()
     kind: str
     jobs: int | None
     lowest: int | None
@@ -430,7 +409,6 @@ class Limit(Event, words="limit"):
 class Pool(Event, words="pool"):
     """A pool has other settings, of this digest; "-": it was removed."""
 
-    __slots__ = ()
     name: str
     number: int
     digest: str
@@ -439,21 +417,18 @@ class Pool(Event, words="pool"):
 class Trees(Event, words="trees"):
     """The pool trees have other settings."""
 
-    __slots__ = ()
     digest: str
 
 
 class Reset(Event, words="reset"):
     """Something that could not be read was replaced by nothing."""
 
-    __slots__ = ()
     of: str
 
 
 class Epoch(Event, words="epoch"):
     """Shares of the cell at a version were published."""
 
-    __slots__ = ()
     number: int
     of_version: int
     digest: str
@@ -462,7 +437,6 @@ class Epoch(Event, words="epoch"):
 class Restore(Event, words="restore"):
     """The cell was restored from a backup of a version; `placements` is the last id that counts as given out."""
 
-    __slots__ = ()
     of_version: int
     placements: int
 
@@ -470,7 +444,6 @@ class Restore(Event, words="restore"):
 class Cut(Event, words="cut"):
     """The store lost versions (cellstate/cuts.py)."""
 
-    __slots__ = ()
     number: int
     agreed: int
     first_lost: int

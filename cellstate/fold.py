@@ -91,7 +91,7 @@ class GroupBook:
     """Whether tasks of it were dropped, which are optional ones."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class JobBook:
     """A job by its facts; its counts are absolute when its submission is in the log, otherwise relative."""
 
@@ -159,7 +159,7 @@ class JobBook:
             self.counts["unplaced" if self.open else "stopped"] += count
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PlacementBook:
     """What of a placement runs and what leaves. `gone`: what ended of one placed before the log begins."""
 
@@ -172,7 +172,7 @@ class PlacementBook:
     """All its tasks; None of one placed before the log begins."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class CommitBook:
     """What the log has of one commit: tasks placed, transactions that placed some, refused and rejected claims."""
 
@@ -201,7 +201,8 @@ class CommitBook:
                 self.placing = ""
 
 
-class PlacedClaim(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedClaim:
     """Tasks of a group that one claim placed on a machine, and the version of the snapshot that it was decided on."""
 
     version: int
@@ -310,7 +311,7 @@ class Books:
             self._seen.add(event)
             if fact.basis is not None:
                 if fact.by not in self.commits or self.commits[fact.by].version != fact.version:
-                    self.commits[fact.by] = CommitBook(fact.version)
+                    self.commits[fact.by] = CommitBook(version=fact.version)
                 self.commits[fact.by].enter(event)
             if event.word not in ("fail", "drop", "promote", "unneeded"):
                 self._end = event if isinstance(event, log.End) else None
@@ -449,7 +450,9 @@ class Books:
             self.say(5, f"its id came after {self.last_placement}; ids rise by one", where)
         self.first_placement = name if self.first_placement is None else self.first_placement
         self.last_placement = max(self.last_placement or 0, name)
-        self.placements[name] = PlacementBook((event.machine, event.job, event.group), event.tasks, placed=event.tasks)
+        self.placements[name] = PlacementBook(
+            owner=(event.machine, event.job, event.group), tasks=event.tasks, placed=event.tasks
+        )
         book, job = self._machine(event.machine), self._job(fact, event.job)
         group = job.group(event.group)
         group.need = need if group.need is None else group.need
@@ -466,7 +469,9 @@ class Books:
         job.counts["placed"] += count
         self._placers.add(event.job)
         since = fact.version - 1 if fact.basis is None else fact.basis.since
-        self.claims.append(PlacedClaim(fact.version, since, event.machine, event.job, event.group))
+        self.claims.append(
+            PlacedClaim(version=fact.version, since=since, machine=event.machine, job=event.job, group=event.group)
+        )
 
     def _ends(self, fact: Fact, event: log.End, after: Event | None) -> None:
         how, count, winner = event.word, event.size, event.winner
@@ -550,7 +555,7 @@ class Books:
         name, owner, where = event.placement, (event.machine, event.job, group), f"placement {event.placement}"
         book = self.placements.get(name)
         if book is None and (self.first_placement is None or name < self.first_placement):
-            book = self.placements[name] = PlacementBook(owner, None)
+            book = self.placements[name] = PlacementBook(owner=owner, tasks=None)
         if book is None:
             self.say(5, "ends or leaves and is not placed (any more)", where)
         elif book.owner != owner:
@@ -694,7 +699,7 @@ class Books:
     def _submit(self, fact: Fact, event: log.Submit, _: Event | None) -> None:
         self.submissions += 1
         version = frozenset({fact.version})
-        job = self.jobs[event.job] = JobBook(fact, self.submissions if self.complete else None)
+        job = self.jobs[event.job] = JobBook(submitted=fact, order=self.submissions if self.complete else None)
         job.counts["unplaced"] = event.total
         job.modified, job.surely, job.arrived = version, True, (fact.version, fact.version)
         job.gate, job.released, job.update = "", False, ""
@@ -817,14 +822,14 @@ class Books:
         self.epoch = EpochMade(event.number, event.of_version, event.digest, fact.version, fact.by)
         self.epoch_pools = self.pools_version
 
-    def _go_ahead(self, fact: Fact, event: log.Restore | log.Cut, __: Event | None) -> None:
+    def _go_ahead(self, fact: Fact, event: log.Restore | log.Cut, _: Event | None) -> None:
         """5: after a restore or a cut, a cell assigns ids above all that were assigned in the lost versions."""
         if self.last_placement is not None and event.placements < self.last_placement:
             what = f"{event.word}: goes on with {event.placements} as the last id, after {self.last_placement}"
             self.say(5, what, "placements")
         self.last_placement = event.placements
-        for job in self.jobs.values() if event.word == "restore" else ():
-            job.arrived = job.arrived[0], fact.version  # those that were in no queue came last into theirs
+        for job in self.jobs.values() if isinstance(event, log.Restore) else ():
+            job.arrived = job.arrived[0], fact.version  # indexes were written anew: those that were missing come last
 
 
 def illegal(evictions: AssertedSet, emptied: set[str]) -> Iterator[str]:

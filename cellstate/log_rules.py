@@ -421,7 +421,7 @@ def answers_follow_from_log(p: Primary, books: Books) -> Iterator[Violation]:
         if version < said.version:
             what = f"its last call is that of tag {tag!r}, and it committed in version {said.version}"
             yield Violation(6, what, f"schedulers {member}")
-        elif what := _unlike_facts(outcomes, said if version == said.version else CommitBook(version)):
+        elif what := _unlike_facts(outcomes, said if version == said.version else CommitBook(version=version)):
             yield Violation(6, f"its last answer {outcomes!r} {what} (version {version})", f"schedulers {member}")
 
 

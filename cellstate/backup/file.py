@@ -145,7 +145,7 @@ def _header(header: Any) -> Image:
     good = good and isinstance(resources, list) and all(isinstance(name, str) for name in resources)
     _check(good, "a header of unknown form")
     schema, at_ms, version = numbers
-    return Image(cell, tuple(resources), schema, at_ms, version)
+    return Image(cell=cell, resources=tuple(resources), schema=schema, at_ms=at_ms, version=version)
 
 
 def _take(backup: Image, item: Sequence[Any]) -> None:

@@ -30,6 +30,7 @@ def read_records(ledger: Ledger) -> Reading:
         recorded=Runs((placement, job, at, group, EMPTY, leaving) for job, group, (placement, at, leaving) in named),
         arrivals={j.id: j.arrival for j in ledger.J.values() if j.arrival},
         limits={name: limits_of(k) for name, k in limited.items()},
+        updates=dict(ledger.rolling),
     )  # fmt: skip
     queues: dict[str, dict[bytes, Value]] = {}
     for j in chain.from_iterable(map(queued, ledger.L.values())):

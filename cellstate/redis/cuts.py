@@ -20,6 +20,8 @@ from omega.cellstate.override import override
 from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.transaction import Position
 
+UNCOMPARED = -1
+"""Number of opened connections of which none was compared."""
 UNNAMED = "client"
 """The author of a report by a process that has changed nothing yet."""
 
@@ -40,10 +42,12 @@ class RedisCuts(RedisCalls):
             return
         try:
             self.look_back()
-        except Unreachable:
-            raise  # the next command compares
-        except (Refused, StoreError):
+        except Forbidden:
             self._opened = opened  # the next command meets the same
+        except (Refused, StoreError) as error:
+            self._opened = UNCOMPARED  # the next command compares again: perhaps this server becomes the primary first
+            if isinstance(error, Unreachable):
+                raise
 
     @override
     def look_back(self) -> Cut | None:

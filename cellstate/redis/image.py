@@ -36,7 +36,7 @@ Told = Callable[[int], object]
 """Called with the number of records read or written since the last call."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Image:
     """The keys of a cell at `version`, read at `at_ms`, by their names without the cell's prefix."""
 
@@ -121,7 +121,10 @@ class _Reader:
 
     def read(self, at_ms: int) -> Image | None:
         schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
-        image = Image(self.cell.name, self.cell.dimensions.names, int(schema or 0), at_ms, int(version or 0))
+        image = Image(
+            cell=self.cell.name, resources=self.cell.dimensions.names, schema=int(schema or 0), at_ms=at_ms,
+            version=int(version or 0),
+        )  # fmt: skip
         kinds = self._kinds()
         image.others = {name: kind for name, kind in kinds.items() if kind not in KINDS}
         large = {name: kinds[name] for name in self._large(kinds)}

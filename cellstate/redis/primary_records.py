@@ -105,7 +105,7 @@ def unusable(cell: "StoredCell") -> list[Damage]:
             found.append(Damage(key, "", f"is a {there.decode()}, not a {kind}"))
     if found:
         return found
-    image = Image(cell.name, cell.dimensions.names, 0, 0)
+    image = Image(cell=cell.name, resources=cell.dimensions.names, schema=0, at_ms=0)
     image.hashes |= {key: client.hgetall(prefix + key) for key in ("meta", "cuts")}
     read = primary_of(image, 0)
     missing = [Damage("meta", name, "is missing") for name in ("version", "floor") if name not in read.meta]

@@ -6,8 +6,8 @@ So a small text is parsed in a thread, and a larger one in a process of its own,
 
 import resource
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,18 +35,23 @@ LARGE = 1
 """Kind of MessagePack's extensions for whole numbers that it has not."""
 FORM = "application/x-www-form-urlencoded"
 
-_threads, _turn, _process = CapacityLimiter(2), CapacityLimiter(1), CapacityLimiter(1)
+_threads, _turn, _process, _large_jobs = (CapacityLimiter(most) for most in (2, 1, 1, 1))
 
 
-async def read_jobs(name: str, text: str, *, is_json: bool) -> JobFile:
-    """Return a text as a job file of another computer, with its document unless the text is small.
+@asynccontextmanager
+async def read_jobs(name: str, text: str, *, is_json: bool) -> AsyncIterator[JobFile]:
+    """Yield a text as a job file of another computer, with its document unless the text is small.
 
-    This is the only place of `omega.web` that makes a job file. Raises BadInput, TooLarge.
+    All work on large ones takes turns: the loop waits for each thread that wants the interpreter's lock, and such a
+    thread wants it for a while. This is the only place of `omega.web` that makes a job file. Raises BadInput, TooLarge.
     """
     file = JobFile(name, text, is_json=is_json)
     if _is_small(text, is_json=is_json):
-        return file  # it is parsed on the thread that submits it
-    return replace(file, document=Document(name, await _in_process(_found_jobs, file)))
+        yield file  # it is parsed on the thread that submits it
+        return
+    read = replace(file, document=Document(name, await _in_process(_found_jobs, file)))
+    async with _large_jobs:
+        yield read
 
 
 async def read_document(name: str, text: str, content: str, *, is_json: bool) -> Any:

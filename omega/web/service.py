@@ -1,7 +1,6 @@
 """What all routes share: the cells of one store, their mirrors, and connections for changes and single reads."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
@@ -90,8 +89,7 @@ class Service:
         if dry_run:
             await self.call(cell, user, partial(tried, Client.submit_together), [asked])
         elif len(file.text) > MOST_TOGETHER:
-            async with turn_of(file):
-                await self.call(cell, user, Client.submit_together, [asked])
+            await self.call(cell, user, Client.submit_together, [asked])
         else:
             await self.together.submit(cell, user, asked)
         return asked.result()
@@ -114,17 +112,6 @@ class Service:
             client.close()
         for connections in self._connections.values():
             connections.close()
-
-
-_large = anyio.CapacityLimiter(1)
-
-
-def turn_of(file: JobFile) -> AbstractAsyncContextManager[object]:
-    """Return what the work on a job file waits for: large ones, which a process parsed, take turns.
-
-    The loop waits for each thread that wants the interpreter's lock, and such a thread wants it for a while.
-    """
-    return nullcontext() if file.document is None else _large
 
 
 async def service(request: Request) -> Service:

@@ -212,6 +212,18 @@ def test_a_machine_that_was_drained_meanwhile_is_not_brought_up(stand: Stand, mo
     assert states(cell) == ["drained", "up", "offline"]
 
 
+def test_an_executor_marks_its_own_machines_alone(stand: Stand) -> None:
+    cell = stand.cell
+    first, second = (cell.register_agent(name, "n", LEASE_MS, 0) for name in ("h", "i"))
+    for name in ("h", "i"):
+        cell.join(f"agent/{name}", [MachineSpec(name, (4, 8))], 0)
+    cell.report_fitness(first, [0, 1], "full", 1)
+    assert states(cell) == ["unfit", "up"]
+    cell.report_fitness(second, [0, 1], "full", 2)
+    cell.report_fitness(second, [0, 1], "", 3)
+    assert states(cell) == ["unfit", "up"]
+
+
 def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_it_has(stand: Stand) -> None:
     cell = stand.cell
     lease = cell.register_agent("h", "n", LEASE_MS, 0)

@@ -24,7 +24,7 @@ class FakeMirror:
     def __init__(self) -> None:
         self.lock, self.index = RLock(), Index(10, "aa")
         self.known = {"aa"}
-        self.at_ms, self.unavailable, self.loading = 1_000, "", (1, 1)
+        self.at_ms, self.unavailable, self.loading, self.again = 1_000, "", (1, 1), None
         self.topics: dict[str, Index] = {}
         self.log: list[dict[str, Any]] = []
 

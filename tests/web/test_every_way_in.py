@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.redis import RedisCell
-from omega.jobfile import document
+from omega.jobfile import document, reader
 from omega.web import reading
 from omega.web.document import described
 from omega.web.problems import TooLarge
@@ -184,6 +185,27 @@ async def test_little_is_parsed_where_others_wait(
             assert size <= most, f"{name}: {size:,} bytes reach the parser of {parser}"
             assert work.values[parser] <= values, f"{name}: {work.values[parser]:,} values come from {parser}"
     assert "yaml in loop" not in work.threads
+
+
+@pytest.mark.parametrize("name", JOBS)
+async def test_the_work_on_large_job_files_takes_turns(
+    client: httpx.AsyncClient, cell: RedisCell, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    running, most, before = list[int](), list[int](), reader.entries
+
+    def counted(*given: Any, **options: Any) -> Any:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.1)
+        running.pop()
+        return before(*given, **options)
+
+    monkeypatch.setattr(reader, "entries", counted)
+    text = json.dumps([{"name": f"large-{i}", "tasks": [{"command": ["x"] * 20}]} for i in range(500)])
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(JOBS[name].send, client, cell.name, text, JSON)
+    assert max(most) == 1, "the loop waits for each thread that wants the interpreter's lock"
 
 
 async def test_a_large_job_file_is_submitted(client: httpx.AsyncClient, cell: RedisCell) -> None:

@@ -381,11 +381,15 @@ class Task:
 class Supervisor:
     """Runs tasks that come through `line`, and ends when that is closed and the last one has ended.
 
+    SIGTERM stops all tasks, as the agent does with one, and the supervisor ends with the last.
+
     `replace_guard` returns the id of a new guard, or 0.
     """
 
     def __init__(self, line: socket.socket | None = None, replace_guard: Callable[[], int] = lambda: 0) -> None:
         self.line, self.replace_guard = line, replace_guard
+        self.listens = line is not None
+        """Whether tasks may come."""
         self.umask = os.umask(0o077)  # other users may pass through the directory but not read it
         self.protected = task_start.is_protected()
         with suppress(OSError, ValueError):
@@ -402,7 +406,7 @@ class Supervisor:
         self.guard, self.guard_at, self.guard_tries = 0, NEVER, 0
         """A guard that it started; when to replace the guard, and the attempts left."""
         self.stops = self.stops_all = False
-        """Whether to look for tasks that are to stop; whether all are."""
+        """Whether to look for tasks that are to stop; whether all are, and this process with them."""
         self.unread, self.unsent, self.locks = b"", b"", list[int]()
         self.selector = selectors.DefaultSelector()
         self.wakes, self.waker = socket.socketpair()
@@ -428,14 +432,14 @@ class Supervisor:
         self.guard_at, self.guard_tries = now() + GUARD_SECONDS, GUARD_TRIES
 
     def run(self) -> None:
-        """Run until the line is closed and no task is left."""
+        """Run until no task is left and none may come."""
         while True:
             self._look()
             for task in [task for task in self.tasks.values() if task in self.woken or task.due <= now()]:
                 self.woken.discard(task)
                 if not task.go_on():
                     self._end(task)
-            if self.line is None and not self.tasks:
+            if not (self.listens or self.tasks):
                 return
             due = min(self.over_at, self.guard_at, *(task.due for task in self.tasks.values()), now() + LONG)
             for key, _ in self.selector.select(0.0 if self.woken or self.stops else max(0.0, due - now())):
@@ -460,6 +464,8 @@ class Supervisor:
                     self.woken.add(task)
         if self.stops:
             self.stops = False
+            if self.stops_all and self.line is not None:  # what is on the way still comes; the guard asks another one
+                self.line.shutdown(socket.SHUT_RD)
             for task in self.tasks.values():
                 if not task.ending and (self.stops_all or is_asked_to_end(task.directory)):
                     task.asked = True
@@ -486,6 +492,7 @@ class Supervisor:
         write_within(directory / "supervisor", str(os.getpid()).encode())
         write_within(directory / "result", b" " * ROOM)
         task = Task(directory, self, lock, store)
+        task.asked = task.asked or self.stops_all
         self.tasks[task.label] = task
         self.read_lease()
         self.woken.add(task)
@@ -508,8 +515,7 @@ class Supervisor:
             data, locks = b"", []
         if not data:
             self.selector.unregister(self.line)
-            self.line.close()
-            self.line = None
+            self.listens = False
             return
         self.locks += locks
         *lines, self.unread = (self.unread + data).split(b"\n")
@@ -534,11 +540,12 @@ class Supervisor:
     def _say(self, what: bytes) -> None:
         """Tell the guard; what a halted one does not take is sent later."""
         self.unsent += what
-        if self.line is None:
+        try:
+            self.unsent = self.unsent[self.line.send(self.unsent) :] if self.line is not None else b""
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody is there
             self.unsent = b""
-            return
-        with suppress(OSError):
-            self.unsent = self.unsent[self.line.send(self.unsent) :]
 
     # Children
 

@@ -79,8 +79,16 @@ class CellMirror:
 
     @property
     def loading(self) -> tuple[int, int]:
-        """How many records the first reading has read, of how many; equal when it is done."""
-        return self._reader.loading.progress
+        """How many records the first reading has read, of how many; equal from its end on."""
+        loading = self._reader.loading
+        done, total = loading.progress
+        return (total, total) if loading.complete else (done, total)
+
+    @property
+    def again(self) -> tuple[int, int] | None:
+        """How many records were read again, of how many, while all are; the mirror then has what it read before."""
+        loading = self._reader.loading
+        return loading.progress if loading.repeats else None
 
     def has(self, index: Index) -> bool:
         """Return whether an index is of the history that the cell has: no failover took its version back.

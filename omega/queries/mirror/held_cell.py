@@ -1,13 +1,17 @@
 """Reads of a cell that a mirror answers from memory, so that documents of the mirror are made as those of commands."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cuts import NO_CUTS, Cuts
 from omega.cellstate.events import Fact
 from omega.cellstate.model import Described, Job, Machine, MachineState
+from omega.cellstate.override import override
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import EpochMark, KindUse
 from omega.queries.mirror.event_ring import EventRing
@@ -21,6 +25,21 @@ if TYPE_CHECKING:
 Members = dict[str, tuple[int, bool, dict[str, Any]]]
 
 
+class HeldSnapshot(ArraySnapshot):
+    """The machines of a mirror. Only its reader says what they are called and have.
+
+    Documents are made as by schedulers, which fetch what is stale: from a mirror they would learn the old anew.
+    """
+
+    @override
+    def describe(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> None:
+        pass
+
+    def learn(self, machines: Sequence[int] | NDArray[np.intp], described: Iterable[Described]) -> None:
+        """Apply names and attributes that the reader read."""
+        super().describe(machines, described)
+
+
 class HeldCell:
     """What a mirror holds of a cell, with the reads of `Queries` that documents need; others are missing on purpose.
 
@@ -30,7 +49,7 @@ class HeldCell:
     def __init__(self, cell: "Queries") -> None:
         self.name, self.dimensions, self.url = cell.name, cell.dimensions, cell.url
         self.durability, self.unchecked = cell.durability, cell.unchecked
-        self.snapshot = ArraySnapshot(len(cell.dimensions))
+        self.snapshot = HeldSnapshot(len(cell.dimensions))
         self.table, self.ring = JobTable(), EventRing()
         self.held_sums: CellSums | None = None
         self.held_counters: Mapping[str, int] = {}

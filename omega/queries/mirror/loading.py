@@ -1,6 +1,7 @@
 """The first reading of a cell in parts: descriptions of machines, their running tasks, jobs, older entries of the log.
 
-It is repeated after the store lost versions that cannot be told, and when entries of the log are missing.
+It is repeated after the store lost versions that cannot be told, and when entries of the log are missing. Meanwhile the
+mirror has what it read before.
 """
 
 from collections.abc import Sequence
@@ -46,10 +47,14 @@ class Loading:
         self._before: int | None = None
         self._found: set[str] | None = set()
         """The jobs that were found so far; None once all were read."""
+        self.complete = False
+        """Whether all was read once; for good."""
+        self.repeats = False
+        """Whether all is read again since."""
 
     @property
     def done(self) -> bool:
-        """Whether every machine and job was read once."""
+        """Whether every machine and job was read, and nothing is to be read again."""
         held = self._reader.held
         return self._found is None and self.counted >= held.snapshot.size and self.described
 
@@ -60,21 +65,23 @@ class Loading:
 
     @property
     def jobs_done(self) -> bool:
-        """Whether every job was read once."""
+        """Whether every job was read, and is not to be read again."""
         return self._found is None
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many records were read, of how many."""
+        """How many records were read, of how many; all of them once all were."""
         held = self._reader.held
         machines, jobs = held.snapshot.size, held.held_sums.stored if held.held_sums else 0
+        if self.complete and not self.repeats:
+            return machines + jobs, machines + jobs
         read = jobs if self._found is None else min(len(self._found), max(0, jobs - 1))
         described = machines - len(self._undescribed())
         return min(described, self.counted) + read, machines + jobs
 
     def begin_again(self) -> None:
         """Read all jobs, and the tasks of all machines, again."""
-        self.counted, self._before, self._found = 0, None, set()
+        self.counted, self._before, self._found, self.repeats = 0, None, set(), self.complete
 
     def found(self, job_id: str) -> None:
         """Note that a job is in the table, because the log named it."""
@@ -94,6 +101,7 @@ class Loading:
             if self._found is not None:
                 self._load_jobs(self._found)
             if self.done:
+                self.complete, self.repeats = True, False
                 return
 
     def _describe(self) -> None:
@@ -101,7 +109,7 @@ class Loading:
         if len(wanting):
             snapshot, described = self._reader.held.snapshot, self._reader.cell.described(wanting.tolist())
             with self._reader.lock:
-                snapshot.describe(wanting, described)
+                snapshot.learn(wanting, described)
                 snapshot.forget_freed()
 
     def _count(self) -> None:

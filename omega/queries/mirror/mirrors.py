@@ -131,7 +131,7 @@ class Mirrors:
         mirror = kept.mirror
         try:
             while True:
-                done, total = mirror.loading
+                done, total = mirror.again or mirror.loading
                 if done == total and anyio.current_time() > kept.tidied + TIDY_SECONDS:
                     kept.tidied = anyio.current_time()
                     await self._run(give_back_memory)

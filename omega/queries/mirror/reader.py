@@ -28,7 +28,7 @@ from omega.queries.mirror.figures import read_figures
 from omega.queries.mirror.held_cell import HeldCell
 from omega.queries.mirror.index import Index
 from omega.queries.mirror.last_hour import LastHour
-from omega.queries.mirror.loading import PARTS_AT_ONCE, Loading
+from omega.queries.mirror.loading import MACHINES_AT_ONCE, PARTS_AT_ONCE, Loading
 from omega.queries.mirror.named_records import Listener, Named
 from omega.queries.mirror.packed_jobs import kept_of
 from omega.queries.mirror.reasons import Reasons
@@ -113,18 +113,33 @@ class Reader:
 
     def _apply(self, reply: Reply) -> None:
         snapshot = self.held.snapshot
+        joined = self._joined(reply)
+        parts = [joined[at : at + MACHINES_AT_ONCE] for at in range(0, len(joined), MACHINES_AT_ONCE)]
+        described = [each for part in parts for each in self.cell.described(part)]
         with self.lock:
             if reply.position != snapshot.position:
                 self._changed |= {"events", "cell", "pools"}
             if len(reply.rows) and (not reply.full or reply.position != snapshot.position):
                 self._changed.add("machines")
             snapshot.apply(reply)
+            if joined:
+                snapshot.learn(joined, described)
             snapshot.forget_freed()
             more = snapshot.size - len(self.counts)
             if more > 0:
                 self.counts = np.concatenate([self.counts, np.zeros(more, dtype=np.int32)])
         if not reply.full:
             self._named.machines.update(reply.rows[:, 0].tolist())
+
+    def _joined(self, reply: Reply) -> list[int]:
+        """Return the machines of a reply that were never described: a mirror that is looked at shows none nameless."""
+        if not (self._whole and self.loading.complete and len(reply.rows)):
+            return []
+        known, index = self.held.snapshot.attributes.known, np.unique(reply.rows[:, 0])
+        new = index >= len(known)
+        new[~new] = ~known[index[~new]]
+        found: list[int] = index[new].tolist()
+        return found
 
     def count(self, machines: Sequence[int]) -> None:
         """Count the running tasks of some machines."""

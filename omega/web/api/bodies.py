@@ -1,6 +1,7 @@
 """Bodies of requests: job files and documents, as JSON or YAML."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import Request
@@ -35,10 +36,12 @@ async def text_of(request: Request) -> tuple[str, bool]:
         raise BadInput(f"{NAME}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
-async def job_file(request: Request) -> JobFile:
-    """Return the body of a request as a job file."""
+@asynccontextmanager
+async def job_file(request: Request) -> AsyncIterator[JobFile]:
+    """Yield the body of a request as a job file (`read_jobs`)."""
     text, is_json = await text_of(request)
-    return await read_jobs(NAME, text, is_json=is_json)
+    async with read_jobs(NAME, text, is_json=is_json) as file:
+        yield file
 
 
 async def document(request: Request, content: str) -> Mapping[str, Any]:

@@ -141,10 +141,10 @@ async def update(
     dry_run: DryRun = False,
 ) -> Response:  # fmt: skip
     """Replace the tasks of the running job of a job file step by step (omega job update)."""
-    file = await bodies.job_file(request)
-
-    def plan(client: Client) -> Document:
-        return client.plan_update(file)
-
     how: Document = {"force": force, "dry_run": dry_run}
-    return await changed(request, served, cell, visitor.user, Client.update, file, plan=plan, check=check, **how)
+    async with bodies.job_file(request) as file:
+
+        def plan(client: Client) -> Document:
+            return client.plan_update(file)
+
+        return await changed(request, served, cell, visitor.user, Client.update, file, plan=plan, check=check, **how)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from anyio import to_thread
 from fastapi import Request
 from fastapi.responses import Response
 
@@ -36,7 +37,8 @@ async def changed(
         last = {checked: check[-1]} if check else {}
         document = await served.call(cell, user, made, *arguments, **options, **last)
     if dry_run:
-        return answer(request, document | {"dry_run": True}, modified=_index(document))
+        document |= {"dry_run": True}  # what many tasks would do takes a while
+        return await to_thread.run_sync(partial(answer, request, document, modified=_index(document)))
     return answer(request, document, modified=_index(document), status=status)
 
 

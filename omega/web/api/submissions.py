@@ -16,7 +16,7 @@ from omega.web.access.visitors import Reader, required
 from omega.web.api import bodies
 from omega.web.api.answers import answer
 from omega.web.api.parameters import CellName, flag, must_be_new
-from omega.web.service import Served, service, turn_of
+from omega.web.service import Served, service
 
 router = APIRouter(prefix="/v1/jobs", tags=["submission"])
 MOST_KEY = 256
@@ -66,8 +66,9 @@ async def submit(request: Request) -> Response:
         if not 0 < len(key) <= MOST_KEY:
             raise BadInput(f"Idempotency-Key: has {len(key)} letters; want 1 to {MOST_KEY}")
         asked.next_id, asked.once = KeyedIds(visitor.user, key), True
-    dry_run, file = flag("dry_run", query.get("dry_run")), await bodies.job_file(request)
-    made = await served.submit(cell, visitor.user, file, asked, dry_run=dry_run)
+    dry_run = flag("dry_run", query.get("dry_run"))
+    async with bodies.job_file(request) as file:
+        made = await served.submit(cell, visitor.user, file, asked, dry_run=dry_run)
     return answer(request, made | {"dry_run": True}) if dry_run else answer(request, made, status=201)
 
 
@@ -87,7 +88,6 @@ async def plan(
     scored: Annotated[bool, Query(description="Add the parts of the score of each machine")] = False,
 ) -> Response:
     """Return where the tasks of jobs would be placed now; nothing is submitted (omega job plan)."""
-    file = await bodies.job_file(request)
-    async with turn_of(file):
+    async with bodies.job_file(request) as file:
         document = await served.call(cell, visitor.user, Client.plan, file, scored=scored)
         return await to_thread.run_sync(answer, request, document)  # of thousands of jobs it takes a while

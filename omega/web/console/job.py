@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -287,13 +288,13 @@ async def change(request: Request, cell: str, job: JobName, visitor: Submitter, 
         return RedirectResponse(link_of(cell)("jobs", job), 303)
     user, preview = visitor.user, None
     try:
-        if action == "update":
-            form["file"] = await job_file(form.get("text", ""))
-        if action == "update" and form.get("step") != "make":
-            preview = await served.call(cell, user, made.preview, job, form)
-        else:
-            text, target = await served.call(cell, user, made.make, job, form)
-            return back(link_of(cell)("jobs", target), text)
+        async with job_file(form.get("text", "")) if action == "update" else nullcontext() as file:
+            form |= {} if file is None else {"file": file}
+            if action == "update" and form.get("step") != "make":
+                preview = await served.call(cell, user, made.preview, job, form)
+            else:
+                text, target = await served.call(cell, user, made.make, job, form)
+                return back(link_of(cell)("jobs", target), text)
     except OmegaError as error:
         if action != "update":
             return await _change(request, cell, job, user=user, form=form, error=str(error))

@@ -174,7 +174,7 @@ def _encoded(document: Any) -> bytes:
 # The stream
 
 
-async def _readings(served: Served, cell: str, at: Index, stood: tuple[bool, bool]) -> AsyncGenerator[bytes]:
+async def _readings(served: Served, cell: str, at: Index, stood: tuple[bool, bool, bool]) -> AsyncGenerator[bytes]:
     """Yield a message for each reading that changed something: its index, its time, and the topics that changed."""
     while True:
         await served.mirrors.changed(cell, at, STANDING_SECONDS, topics=TOPICS)
@@ -193,9 +193,9 @@ def _changed(mirror: Any, after: Index) -> frozenset[str]:
     return frozenset(topic for topic in TOPICS if mirror.topic_index(topic).passes(after))
 
 
-def _standing(mirror: Any) -> tuple[bool, bool]:
-    """Return whether the store is away, and whether the first reading is done."""
-    return bool(mirror.unavailable), mirror.loading[0] == mirror.loading[1]
+def _standing(mirror: Any) -> tuple[bool, bool, bool]:
+    """Return whether the store is away, whether the first reading is done, and whether all is read again."""
+    return bool(mirror.unavailable), mirror.loading[0] == mirror.loading[1], mirror.again is not None
 
 
 @lru_cache(maxsize=64)

@@ -101,6 +101,7 @@ def frame_of(request: Request, view: View, cell: str = "", mirror: Any = None, e
         now_ms=mirror.at_ms if mirror else 0,
         unavailable=mirror.unavailable if mirror else "",
         loading=mirror.loading if mirror and mirror.loading[0] < mirror.loading[1] else None,
+        again=mirror.again if mirror else None,
         message=("error", error) if error else _message(request),
     )
 

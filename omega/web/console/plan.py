@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from omega.web.access.visitors import Reader, required
 from omega.web.console.page import View, back, show
 from omega.web.console.render import link_of
 from omega.web.reading import read_form, read_jobs
-from omega.web.service import Served, turn_of
+from omega.web.service import Served
 
 router = APIRouter(include_in_schema=False)
 VIEW = View(
@@ -87,10 +88,9 @@ async def plan(request: Request, cell: str, visitor: Reader, served: Served) -> 
         required(request, "submitter")
     text, hold = with_plain_ends(form.get("text", "")), bool(form.get("hold"))
     try:
-        job = await job_file(text)
-        if form.get("step") == "submit":
-            return _submitted(cell, await served.submit(cell, visitor.user, job, Submission((), hold)))
-        async with turn_of(job):
+        async with job_file(text) as job:
+            if form.get("step") == "submit":
+                return _submitted(cell, await served.submit(cell, visitor.user, job, Submission((), hold)))
             planned = await served.call(cell, visitor.user, Client.plan, job)
     except OmegaError as error:
         values = _values(text, faults=faults_of(str(error)), hold=hold)
@@ -98,11 +98,11 @@ async def plan(request: Request, cell: str, visitor: Reader, served: Served) -> 
     return await show(request, cell, VIEW, _ready, **_values(text, planned, hold=hold))
 
 
-async def job_file(text: str) -> JobFile:
-    """Return text from a form as a job file; browsers send line ends as CR LF."""
+def job_file(text: str) -> AbstractAsyncContextManager[JobFile]:
+    """Return what yields text from a form as a job file (`read_jobs`); browsers send line ends as CR LF."""
     text = with_plain_ends(text)
     is_json = text.lstrip().startswith(("{", "[")) and _is_json(text)
-    return await read_jobs("job.json" if is_json else "job.yaml", text, is_json=is_json)
+    return read_jobs("job.json" if is_json else "job.yaml", text, is_json=is_json)
 
 
 def with_plain_ends(text: str) -> str:

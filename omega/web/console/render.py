@@ -59,7 +59,9 @@ class Frame:
     page: str = ""
     """The address of the page with the forms of the answer to a form; empty: its own."""
     loading: tuple[int, int] | None = None
-    """Jobs that the first reading has read, and all jobs; None afterwards."""
+    """How many records the first reading has read, of how many; None afterwards."""
+    again: tuple[int, int] | None = None
+    """The same while the whole cell is read again, and the page shows what was read before."""
     message: tuple[str, str] | None = None
     """``done``, ``note`` or ``error``, and the text of the message above the page."""
 

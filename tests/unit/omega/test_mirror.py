@@ -286,6 +286,33 @@ def test_a_part_of_the_jobs_is_another_state_than_all_of_them(
     assert names(mirror.jobs()) == [f"j{number}" for number in range(5)]
 
 
+def test_what_was_read_once_is_shown_while_it_is_read_again(
+    cell: MemoryCell, scheduler: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of changed machines the former attributes, of jobs the former state; a machine that joined has its name."""
+    cell.submit([job("a", 2)], 0, "ada")
+    mirror = mirrored(cell)
+    monkeypatch.setattr(loading.Loading, "step", lambda _: None)
+    cell.set_machine_attributes(1, {"rack": "r9"}, 0, "ada")
+    cell.join("here", [MachineSpec("m8", (4000, 4096), {"rack": "r8"})], 0)
+    mirror.read(11_000)
+    assert (mirror.loading[0], mirror.again) == (mirror.loading[1], None)
+    rows = {row["name"]: row["attributes"]["rack"] for row in mirror.machines()["machines"]}
+    assert rows == {"m0": "r0", "m1": "r1", "m2": "r0", "m3": "r1", "m8": "r8"}
+    mirror._reader.loading.begin_again()  # the store lost versions, or entries of the log were missed
+    mirror.read(12_000)
+    assert mirror.loading[0] == mirror.loading[1]
+    assert mirror.again == (0, 6)
+    assert names(mirror.jobs()) == ["a"]
+    assert mirror.pools_read() is not None
+    monkeypatch.undo()
+    before = mirror.index
+    mirror.read(13_000)
+    assert (mirror.loading, bool(mirror.again)) == ((6, 6), False)
+    assert all(mirror.topic_index(topic).passes(before) for topic in ("cell", "jobs", "machines"))
+    assert mirror.machines()["machines"][1]["attributes"]["rack"] == "r9"
+
+
 def test_events_are_those_after_an_index_or_before_a_version(cell: MemoryCell) -> None:
     mirror = mirrored(cell)
     before = mirror.index

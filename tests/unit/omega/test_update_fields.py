@@ -163,6 +163,14 @@ def test_a_change_in_place_replaces_nothing() -> None:
     assert (place.job.spec["annotations"], place.own()) == ({"a": "c"}, {"3600000": 4})
 
 
+def test_the_same_file_again_is_no_new_version() -> None:
+    place = Place((FRAMES,), {})
+    same = job_update(place.job, place.spec((FRAMES,), {}), 1, "ada")
+    assert (same.replaced, same.groups, same.spec.get("version")) == (0, (), place.job.spec.get("version"))
+    other = job_update(place.job, place.spec((replace(FRAMES, count=5),), {}), 1, "ada")
+    assert other.spec["version"] != place.job.spec.get("version")
+
+
 def _fields(model: type[BaseModel]) -> set[str]:
     return set(model.model_fields)
 

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from omega.cellstate.errors import BadInput, Refused
+from omega.jobfile.reader import JobFile
 from omega.web.console import job, job_view, plan, pool_changes, schedulers
 from omega.web.console.timelines import Mark, PoolAmounts, Scale, Span, flow, pool_bars, pool_scale, timeline
 
@@ -119,8 +120,12 @@ def test_lines_with_faults_are_shown_with_those_around_them() -> None:
     [('{"name": "x"}', "job.json"), ('[\n{"name": "x"}]', "job.json"), ("{name: x}", "job.yaml"), ("a: 1", "job.yaml")],
 )
 def test_text_is_read_as_json_where_it_is(text: str, name: str) -> None:
-    assert anyio.run(plan.job_file, text).name == name
-    assert anyio.run(plan.job_file, "a: 1\r\nb: 2").text == "a: 1\nb: 2"
+    async def read(text: str) -> JobFile:
+        async with plan.job_file(text) as file:
+            return file
+
+    assert anyio.run(read, text).name == name
+    assert anyio.run(read, "a: 1\r\nb: 2").text == "a: 1\nb: 2"
 
 
 def event(kind: str, version: int, **more: Any) -> dict[str, Any]:

@@ -305,6 +305,31 @@ def test_a_supervisor_without_tasks_ends_with_a_guard_that_is_killed(yard: Yard)
     until(lambda: not alive([idle]))
 
 
+def test_a_supervisor_without_tasks_ends_on_sigterm_and_the_next_task_has_another(yard: Yard) -> None:
+    place = yard.start("a", "true", waits=False)
+    until(lambda: result(place))
+    idle = supervisor(place)
+    os.kill(idle, signal.SIGTERM)
+    began = time.monotonic()
+    until(lambda: not alive([idle]))
+    assert time.monotonic() - began < 5.0
+    other = yard.start("b", "true", waits=False)
+    until(lambda: result(other))
+    assert (result(other), supervisor(other) == idle) == ("finished", False)
+
+
+def test_a_supervisor_that_ends_on_sigterm_stops_its_tasks_within_their_grace_and_takes_no_other(yard: Yard) -> None:
+    place = yard.start("a", "trap 'exec sleep 1' TERM; while :; do sleep 0.05; done", grace_ms=2_000)
+    leaving = supervisor(place)
+    os.kill(leaving, signal.SIGTERM)
+    time.sleep(0.3)
+    other = yard.start("b", "sleep 3; exit 0")
+    until(lambda: not alive([leaving]))
+    assert (result(place), supervisor(other) == leaving) == ("stopped", False)
+    until(lambda: result(other))
+    assert result(other) == "finished"
+
+
 @pytest.mark.chaos
 def test_a_supervisor_starts_a_guard_when_agent_and_guard_are_gone(yard: Yard) -> None:
     (place, pids), (other, _) = yard.escaping("t1", ESCAPES["own session"]), yard.escaping("t2", "sleep 60", alone=True)

@@ -32,7 +32,7 @@ def task_score(place: Path, of_agent: int) -> int:
     } | {"time_limit_ms": 0, "grace_ms": 200, "log_bytes": 1 << 20, "memory_bytes": 0, "incarnation": 5}
     (place / "lease").write_text(f"{lease_file.now() + 600} {lease_file.now() + 700} 5")
     (place / "order.json").write_text(json.dumps(order))
-    supervisor = [sys.executable, "-I", "-S", "-c", PROGRAM, str(ROOT), str(place)]
+    supervisor = [sys.executable, "-I", "-S", "-c", PROGRAM, str(ROOT), "0", str(place)]
     command = ["sh", "-c", f'echo {of_agent} > {SCORE} && exec "$@"', "sh", *supervisor]
     subprocess.run(command, timeout=TIMEOUT_SECONDS, check=True)
     return int((place / "work" / "score").read_text())

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from omega.file_lock import take_lock
 from omega.live.agent import lease_file, process_tree
 from omega.live.agent.output import StreamReader, files, tail
 from omega.live.agent.task_output import Output
-from tests.unit.omega.live.agent.lone_supervisor import start
+from tests.unit.omega.live.agent.lone_supervisor import listen, start
 
 TIMEOUT_SECONDS = 30.0
 Order = Callable[..., Path]
@@ -48,6 +51,11 @@ def until(true: Callable[[], object]) -> None:
     while not true():
         assert time.monotonic() < deadline, "did not come true"
         time.sleep(0.01)
+
+
+def catches(pid: int, number: int) -> bool:
+    found = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return found is not None and bool(int(found[1], 16) >> (number - 1) & 1)
 
 
 def ended(process: "subprocess.Popen[bytes]", place: Path) -> tuple[str, str]:
@@ -174,6 +182,26 @@ def test_who_waits_for_another_attempt_can_be_stopped(order: Order) -> None:
     until(lambda: said(place) and not process_tree.started(int(said(place))))
     process.send_signal(signal.SIGTERM)
     assert ended(process, place) == ("stopped", "exit 1")
+
+
+def test_a_task_on_its_way_to_a_supervisor_that_ends_on_sigterm_is_stopped(order: Order) -> None:
+    place = order("sleep", "60")
+    ours, theirs = socket.socketpair()
+    with ours:
+        process = listen(theirs)
+        theirs.close()
+        until(lambda: catches(process.pid, signal.SIGTERM))
+        os.kill(process.pid, signal.SIGSTOP)
+        lock = take_lock(place / "lock")
+        assert lock is not None
+        socket.send_fds(ours, [json.dumps({"start": str(place), "store": ""}).encode() + b"\n"], [lock])
+        os.close(lock)
+        os.kill(process.pid, signal.SIGTERM)
+        os.kill(process.pid, signal.SIGCONT)
+        assert ended(process, place) == ("stopped", "")
+        assert json.loads(ours.recv(1 << 12)) == {"ended": str(place), "unfit": False}
+        with pytest.raises(BrokenPipeError):
+            ours.send(b"{}\n")
 
 
 def test_a_flood_fills_no_disk_and_stalls_no_task(order: Order) -> None:
