@@ -37,7 +37,7 @@ KEEP_JOBS = 2_000
 """Finished jobs that the cell keeps: few, so that it keeps as many as it may after a minute."""
 SAMPLE_SECONDS = 5.0
 GROWTH = 0.03
-"""Growth of a process from the middle third to the last that is taken for chance, as a share; at least 1 MiB."""
+"""Growth of a process from the third quarter to the last that is taken for chance, as a share; at least 1 MiB."""
 MIB = 1 << 20
 PRINTED = 15
 """Instants at which the report shows the memory."""
@@ -57,7 +57,7 @@ def submit_some(cell: RedisCell, rng: Random, turn: int) -> int:
 
 
 def test_memory_is_flat_under_steady_load(tmp_path: Path) -> None:
-    """OMEGA_SOAK_MINUTES sets another length; growth is compared between the last two thirds of the time."""
+    """OMEGA_SOAK_MINUTES sets another length; growth is compared between the last two quarters of the time."""
     rng, used, submitted = Random("soak"), dict[str, list[int]](), 0
     with (
         embedded_store() as store,
