@@ -54,7 +54,9 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`shards`", "durations, finishers, the whole key"):
         (r"shards key \w+", r"shards field \d (word \d )?(changed|moved|removed)"),
     ("`cuts`", "any"): (r"cuts .*",),
-    ("`times` `done`", "times; the order of ended jobs"): (r"times .*", r"done item moved"),
+    ("`times` `done` `outputs`", "times; the order of entries"): (r"times .*", r"(done|outputs) item moved"),
+    ("`pending`", "another arrival that no job has, in the same order"): (),
+    ("`serving`", "why an executor cannot start tasks"): (r"serving field \d word 1 \w+",),
     ("`jobnames`", "the name of ended jobs removed"): (r"jobnames field \w+ removed",),
     ("`history` `results` `usage`",
      "events, machines and times of ended tasks, sums of use except that of running tasks"):
@@ -63,14 +65,16 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`log`", "the whole key removed"): (r"log key removed",),
     ("`log`", "time, author, `basis` or `settings` of an entry"):
         (r"log (at|by) changed", r"log basis removed", r"log settings (removed|changed)"),
-    ("`log`", "facts of conflicts, refusals, lost versions and replaced pools"):
-        (r"log (conflict|aborted|rejected) (line|word \d+) \w+", r"log (reset|cut) word \d \w+"),
+    ("`log`", "facts of conflicts, refusals, executors that cannot start tasks, lost versions and replaced pools"):
+        (r"log (conflict|aborted|rejected|fit|unfit) (line|word \d+) \w+", r"log (reset|cut) word \d \w+"),
     ("`log`", "reasons; equal amounts that trade places; which tasks got copies; the machine of a late report"):
         (r"log (stopped|finished|failed|lost|retried) word [789] duplicated",
          r"log retried word (9|10) \w+", r"log (speculate|unneeded) word [23] \w+", r"log late word 2 changed"),
-    ("`log`", "amounts and shares of an `assert`"): (r"log assert word ([2-9]|1[1-5]) \w+",),
-    ("`log`", "an `awaited` or `pass` fact that others replace"):
+    ("`log`", "amounts and shares of an `assert`, or that it is there twice"):
+        (r"log assert word ([2-9]|1[1-5]) \w+",),
+    ("`log`", "an `awaited`, `gate`, `hold` or `pass` fact that others replace"):
         (r"log awaited line duplicated", r"log pass line removed"),
+    ("`log`", "a fact moved to the next version"): (),
 }  # a table # fmt: skip
 """Rows of the table of the page, and patterns of the changes that each is about."""
 
