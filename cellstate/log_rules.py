@@ -68,6 +68,8 @@ def machines_follow_from_log(p: Primary, books: Books) -> Iterator[Violation]:
         if row is None:
             yield Violation(3, "is in the log and not in the cell", where)
             continue
+        if book.name is None and books.complete:
+            yield Violation(6, "is in the cell, and no fact says that it joined", where)
         (capacity, allocated), (name, pairs) = p.amounts(row), p.described.get(index, ("", ()))
         said: Values = {
             "number": book.number, "state": book.state, "capacity": book.capacity, "allocated": book.amounts,
@@ -201,7 +203,8 @@ def _said_of(book: JobBook, job: Job) -> dict[str, Any]:
     left = any(group.unplaced or group.placed for group in job.groups)
     said: dict[str, Any] = {
         "order": book.order, "gate": book.gate, "release from its gate": book.released, "update": book.update,
-        "gang": book.gang, "groups": book.terms, "state": None if left or book.ended is None else book.ended[0],
+        "gang": None if book.terms is None else book.gang, "groups": book.terms,
+        "state": None if left or book.ended is None else book.ended[0],
     }  # fmt: skip
     if (fact := book.submitted) is None or (event := book.submission) is None:
         return said
@@ -220,7 +223,7 @@ def _had_by(job: Job, update: str) -> dict[str, Any]:
     return {
         "order": job.order, "gate": job.gate, "release from its gate": job.released, "update": update,
         "gang": (int(job.gang), job.gang_min), "groups": tuple(map(terms_of, job.groups)), "state": job.state,
-        "waits": sorted(wait.job for wait in job.after), "name": job.name, "kind": job.kind,
+        "waits": sorted({wait.job for wait in job.after}), "name": job.name, "kind": job.kind,
         "precedence": job.precedence, "submission": job.submitted_ms, "submitter": job.submitter,
         "counts": tuple(sum(getattr(group, name) for group in job.groups) for name in COUNTS),
         "indices": sum(group.indices for group in job.groups if not group.copies), "begin": job.begun,
