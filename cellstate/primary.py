@@ -102,6 +102,7 @@ class Runs:
         self.placement, self.machine, self.owner, self.leaving, self.size, self._text = sorted_
         self._ends = np.searchsorted(self.owner, np.arange(len(self.owners) + 1))
         self._by_placement = np.argsort(self.placement, kind="stable").astype(np.int32)
+        self._ids = self.placement[self._by_placement]
 
     def __len__(self) -> int:
         return len(self.placement)
@@ -132,11 +133,10 @@ class Runs:
 
     def at(self, placement: int) -> list[Run]:
         """Return the runs under a placement id: a live one, a leaving one, or both."""
-        order, column = self._by_placement, self.placement
-        first, last = (int(column.searchsorted(placement, side, order)) for side in ("left", "right"))
+        first, last = (int(self._ids.searchsorted(placement, side)) for side in ("left", "right"))
         return [
             Run(placement, job, int(self.machine[i]), group, self._texts[self._text[i]], leaving=bool(self.leaving[i]))
-            for i in order[first:last].tolist() for job, group in [self.owners[self.owner[i]]]
+            for i in self._by_placement[first:last].tolist() for job, group in [self.owners[self.owner[i]]]
         ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ read again in one call (`changed_records.lua`), and all small keys in the same t
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import keys
@@ -44,6 +44,7 @@ class Image:
     resources: tuple[str, ...]
     schema: int
     at_ms: int
+    _: KW_ONLY
     version: int = 0
     hashes: dict[str, dict[bytes, bytes]] = field(default_factory=lambda: {name: {} for name in BULK})
     zsets: dict[str, dict[bytes, float]] = field(default_factory=dict)
