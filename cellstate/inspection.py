@@ -155,7 +155,7 @@ class Inspection:
     answers: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The tag of each scheduler's last call, and the outcomes in its stored answer."""
     health: dict[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)
-    """Of the tasks of a job: machine, placement, task, expiry of a grant (cellstate/redis/health_records.py)."""
+    """Of the tasks of a job: machine, placement, task, expiry of a grant (cellstate/redis/records.py)."""
     outputs: tuple[set[str], list[str]] = field(default_factory=lambda: (set(), []))
     """Fields of the tasks' last output, as kept and as listed for trimming."""
     records: OutlivingRecords = field(default_factory=OutlivingRecords)

@@ -6,20 +6,443 @@ A directory is read slightly before the cell state, so a contradiction in a busy
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from operator import add
 
-from omega.cellstate.audit.lanes import lanes_follow_from_jobs
-from omega.cellstate.audit.outliving import OUTLIVING
-from omega.cellstate.audit.pool_invariants import (
-    epoch_follows_from_log,
-    machines_are_in_their_trees,
-    pools_follow_from_jobs_and_log,
-)
-from omega.cellstate.audit.reading import CellState
+from omega.cellstate import ranges
+from omega.cellstate.audit.reading import CellState, placed_amounts
 from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
-from omega.cellstate.audit.sums import sums_follow_from_records, waiters_follow_from_jobs
-from omega.cellstate.inspection import Inspection, Mail
+from omega.cellstate.digest.hours import Owner, Settled
+from omega.cellstate.digest.results import CHUNK, FAILED, FINISHED, MOST_CHUNKS, RUNNING
+from omega.cellstate.errors import BadInput
+from omega.cellstate.inspection import Inspection, LaneBook, Mail
+from omega.cellstate.lanes import BASE, MOST_WANTED, Lane, lane_of
 from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, Run, runs_commands
+from omega.cellstate.pages import head_of
+from omega.cellstate.pools import Pools, PoolTree
+from omega.cellstate.pools.lending import Lender, Lent, bounds as bounds_of, keep, keepers, lending_trees
+from omega.cellstate.pools.records import (
+    digest,
+    leaf_field,
+    leaf_rows,
+    limits_words,
+    operators_word,
+    state_of,
+    unpack_pool,
+    unpack_trees,
+)
+from omega.cellstate.pools.rules import check
+from omega.cellstate.sums import DELAYED, TOTALS, Shape, totals_of
+
+# Lanes against the jobs in them, their queues and the change list (invariant 6 of the audit).
+
+
+def lanes_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: a lane's counts, demand and use are those of its live jobs; jobs and queue entries name their lane."""
+    if inspection.version != cell_state.version:
+        return  # it changed during the reading
+    expected: dict[int, list[int]] = {}
+    for job in cell_state.jobs.values():
+        if any(group.unplaced or group.placed for group in job.groups):
+            _count(job, expected.setdefault(job.lane, [0] * (4 + 2 * cell_state.size)), cell_state.size)
+            lane, own = inspection.lanes.get(job.lane), lane_of(job.kind, job.precedence, job.spec)
+            if lane is None or lane.name not in (str(own), str(Lane(job.kind, 0))):
+                yield Violation(6, f"names lane {job.lane}, which is that of {lane and lane.name!r}", f"job {job.id}")
+    for number in sorted(expected.keys() | inspection.lanes.keys()):
+        lane = inspection.lanes.get(number)
+        counts = [lane.live, lane.pending, *lane.wanted, *lane.held, lane.tasks, lane.running] if lane else []
+        if counts != expected.get(number):
+            what = f"counts {counts} (live, pending, wanted, held, tasks, running), its jobs {expected.get(number)}"
+            yield Violation(6, what, f"lane {number}")
+    yield from _queues(inspection, cell_state)
+    yield from _lane_names(inspection)
+    yield from _rows(inspection)
+
+
+def _count(job: Job, counts: list[int], size: int) -> None:
+    counts[0] += 1
+    counts[1] += job.pending
+    for group in job.groups:
+        waiting = 0 if group.waiting == ranges.EMPTY or group.copies else ranges.count(group.waiting)
+        for d, need in enumerate(group.need):
+            counts[2 + d] += min(MOST_WANTED, need * waiting)
+            counts[2 + size + d] += need * group.placed
+        counts[-2] += group.placed
+    counts[-1] += any(group.placed for group in job.groups)
+
+
+def _queues(inspection: Inspection, cell_state: CellState) -> Iterator[Violation]:
+    last: Counter[int] = Counter()
+    for entry in inspection.queued:
+        job = cell_state.jobs.get(entry.job)
+        if job is not None and entry.lane != job.lane:
+            yield Violation(6, f"is queued in lane {entry.lane} and belongs to {job.lane}", f"job {entry.job}")
+        last[entry.lane] = max(last[entry.lane], int(entry.arrival))
+    for number, lane in inspection.lanes.items():
+        if not last[number] <= lane.arrival <= inspection.counters["arrivals"]:
+            yield Violation(6, f"its last arrival is {lane.arrival}, in its queue {last[number]}", f"lane {number}")
+
+
+def _lane_names(inspection: Inspection) -> Iterator[Violation]:
+    """Names and lanes match; each number from 1 on belongs to a lane or is free; serials are unique."""
+    names = {lane.name: number for number, lane in inspection.lanes.items()}
+    for name in sorted(names.keys() ^ inspection.lane_names.keys()):
+        yield Violation(6, "does not lead to a lane of that name", f"lane name {name}")
+    for name, number in inspection.lane_names.items():
+        if names.get(name, number) != number:
+            yield Violation(6, f"leads to lane {number} and is that of {names[name]}", f"lane name {name}")
+    numbers = sorted([*inspection.lanes, *inspection.spare_lanes])
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield Violation(6, f"numbers of lanes and free ones are {numbers}", "lanes spare")
+    serials = Counter(lane.serial for lane in inspection.lanes.values())
+    for serial, count in serials.items():
+        if count > 1 or not 0 < serial <= inspection.counters["lanes"]:
+            yield Violation(6, f"serial {serial} is of {count} lanes, or was never given out", "lanes")
+
+
+def _rows(inspection: Inspection) -> Iterator[Violation]:
+    """Check that the last row of a lane in the change list equals its record."""
+    last: dict[int, list[int]] = {}
+    for change in inspection.changes:
+        for row in change.lanes.tolist():
+            last[row[0] - BASE] = row
+    for number, row in last.items():
+        lane = inspection.lanes.get(number)
+        if lane is None and any((row[2], *row[4:])):
+            yield Violation(6, f"is in the change list as {row[1:]}, and is gone", f"lane {number}")
+        elif lane is not None and row[1:] != _row(lane):
+            yield Violation(6, f"is {_row(lane)}, by the change list {row[1:]}", f"lane {number}")
+
+
+def _row(lane: LaneBook) -> list[int]:
+    return [lane.serial, lane.pending, lane.arrival, *lane.wanted, *lane.held]
+
+
+# Records that outlive the log against the machines and jobs of the cell (invariant 6 of the audit).
+#
+# What a digest of the log counted follows from the cell where it has read the whole log: then tasks run, finished and
+# failed by their results as by the records of their jobs, and accounts hold what their lanes hold.
+
+
+def records_belong_to_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: a history or result belongs to a stored job, and the chunks of results are those that are listed."""
+    kept = inspection.records
+    for job in sorted(kept.histories | {job for job, *_ in kept.chunks}):
+        if job not in cell_state.jobs:
+            yield Violation(6, "has a history or results and is not kept", f"job {job}")
+    for job in sorted({job for job, *_ in kept.chunks.keys() | kept.listed} - kept.histories):
+        yield Violation(6, "has results and no history", f"job {job}")
+    for place in sorted(kept.chunks.keys() ^ kept.listed):
+        yield Violation(6, "is listed or there, not both", "results {} {} {}".format(*place))
+
+
+def results_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: by their results as many tasks run, finished and failed as by the records of their jobs."""
+    kept = inspection.records
+    if kept.position.version > cell_state.version:
+        yield Violation(6, f"is at version {kept.position.version}, beyond the cell's", "usage position")
+    if not _has_read_all(inspection, cell_state):
+        return
+    states: dict[tuple[str, int], Counter[int]] = {}
+    for (job_id, group, _chunk), found in kept.chunks.items():
+        states.setdefault((job_id, group), Counter()).update(found)
+    for job in cell_state.jobs.values():
+        if job.order > kept.position.since_order:
+            yield from _counted_alike(job, states)
+
+
+def _counted_alike(job: Job, states: dict[tuple[str, int], Counter[int]]) -> Iterator[Violation]:
+    for number, group in enumerate(job.groups):
+        if group.indices > CHUNK * MOST_CHUNKS:
+            continue
+        counted = states.get((job.id, number), Counter())
+        pairs = [(RUNNING, group.placed)] + [(FAILED, group.failed)] * (not group.optional)
+        pairs += [(FINISHED, group.finished)] * (not group.copies)  # those that continued as their tasks
+        for state, count in pairs:
+            if counted[state] != count:
+                what = f"{count} tasks of group {number} are in state {state}, by their results {counted[state]}"
+                yield Violation(6, what, f"job {job.id}")
+
+
+def accounts_hold_what_lanes_hold(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: the sums of use continue from what the placed tasks of each account hold."""
+    if not _has_read_all(inspection, cell_state) or inspection.records.position.settled is not Settled.YES:
+        return
+    held: Counter[tuple[Owner, int]] = Counter()
+    for book in inspection.lanes.values():
+        lane = Lane.named(book.name)
+        for at, amount in enumerate(book.held):
+            held[Owner(lane.kind, lane.user, lane.pool), at] += amount
+    levels = {
+        (owner, at): amount
+        for owner, amounts in inspection.records.position.levels.items()
+        for at, amount in enumerate(amounts)
+    }
+    for place in sorted(held.keys() | levels.keys()):
+        if held[place] != levels.get(place, 0):
+            what = f"holds {levels.get(place, 0)} of resource {place[1]} by the sums of use, {held[place]} by its lanes"
+            yield Violation(6, what, f"account {' '.join(place[0])}")
+
+
+def _has_read_all(inspection: Inspection, cell_state: CellState) -> bool:
+    return inspection.records.position.version == inspection.version == cell_state.version
+
+
+def copied_jobs_are_listed(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: jobs whose tasks may have copies are listed by kind until they end; those that ended may be."""
+    for job in cell_state.jobs.values():
+        may, kind = any(group.copies for group in job.groups), inspection.copied.get(job.id)
+        lives = any(group.unplaced or group.placed for group in job.groups)
+        if (kind is None and may and lives) or (kind is not None and (not may or kind != job.kind)):
+            listed = "not listed" if kind is None else f"listed under kind {kind}"
+            what = f"of kind {job.kind} {'may' if may else 'may not'} have copies of tasks, and is {listed}"
+            yield Violation(6, what, f"job {job.id}")
+
+
+OUTLIVING = records_belong_to_jobs, results_follow_from_jobs, accounts_hold_what_lanes_hold, copied_jobs_are_listed
+"""The checks of these records."""
+
+# Pools against the log, their rules, and the jobs in them (invariant 6 of the audit).
+
+
+def pools_follow_from_jobs_and_log(
+    inspection: Inspection, cell_state: CellState, register: Register
+) -> Iterator[Violation]:
+    """6: pools are as set last and obey their rules; the use of those with limits is the sum over their jobs."""
+    fields = inspection.pools
+    if inspection.version != cell_state.version or any(damage.key == "pools" for damage in inspection.damaged):
+        return  # it changed during the reading, or cannot be read
+    pools = _pools(fields)
+    yield from _by_the_log(pools, fields, register)
+    try:
+        check(pools, _resource_names(pools, cell_state.size))
+    except BadInput as error:
+        yield Violation(6, f"break a rule: {error}", "pools")
+        return
+    expected = {name: text.encode() for name, text in leaf_rows(pools).items()}
+    stored = {name: text for name, text in fields.items() if name[0] in "cu"}
+    for name in sorted(expected.keys() | stored.keys()):
+        if expected.get(name) != stored.get(name):
+            verb, now = "leads to pools" if name[0] == "c" else "admits the users", stored.get(name)
+            yield Violation(6, f"{verb} {now!r}, by the tree {expected.get(name)!r}", f"pools field {name}")
+    state = state_of(pools)
+    if inspection.counters["pools"] != state:
+        yield Violation(6, f"is {inspection.counters['pools']}, by the pools {state}", "meta field pools")
+    numbers = {pool.number for pool in pools.pools}
+    if max(numbers, default=0) >= int(fields.get("next", b"1")) or len(numbers) != len(pools.pools):
+        yield Violation(6, f"have the numbers {sorted(numbers)}, the next is {fields.get('next')!r}", "pools")
+    given_out = max(register.pools, default=0)
+    if register.complete and int(fields.get("next", b"1")) != given_out + 1:
+        what = f"is {fields.get('next')!r}, by the log {given_out} numbers were given out"
+        yield Violation(6, what, "pools field next")
+    band, expected_band = fields.get("operators", b"-"), operators_word(pools)
+    if band != expected_band:
+        yield Violation(6, f"is {band!r}, by the trees {expected_band!r}", "pools field operators")
+    yield from _books(pools, fields, cell_state)
+    yield from _lenders(pools, inspection, cell_state)
+
+
+def _pools(fields: dict[str, bytes]) -> Pools:
+    return Pools(
+        tuple(unpack_pool(data) for name, data in sorted(fields.items()) if name[0] == "p"),
+        unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),), int(fields.get("version", b"0")),
+    )  # fmt: skip
+
+
+def _resource_names(pools: Pools, size: int) -> list[str]:
+    """Return names for the cell's resources as used by the pools; the audit has no access to their order."""
+    used = {name for pool in pools.pools for amounts in (pool.guarantee, pool.limits, pool.integral.flow,
+            pool.integral.burst, pool.borrowing, pool.lending, pool.preemption.non_preemptible_usage or {})
+            for name in amounts}  # fmt: skip
+    return [*sorted(used - {"tasks", "jobs"}), *(f"resource {d}" for d in range(size))]
+
+
+def _by_the_log(pools: Pools, fields: dict[str, bytes], register: Register) -> Iterator[Violation]:
+    names = {pool.number: pool.name for pool in pools.pools}
+    stored = {int(name[1:]): digest(data) for name, data in fields.items() if name[0] == "p"}
+    for number, (name, said) in sorted(register.pools.items()):
+        if names.get(number, name) != name:
+            yield Violation(6, f"is named {names[number]}, by the log {name}", f"pool number {number}")
+        if stored.get(number, "-") != said:
+            what = f"its settings have the digest {stored.get(number, '-')}, by the log {said}"
+            yield Violation(6, what, f"pool {name}")
+    for number in sorted(stored.keys() - register.pools.keys()) if register.complete else ():
+        yield Violation(6, "is there, and nobody set it", f"pool number {number}")
+    if register.trees is not None and register.trees != digest(fields.get("trees", b"")):
+        yield Violation(6, f"have another digest than {register.trees}, which the log names", "pool trees")
+    version = int(fields.get("version", b"0"))
+    if register.pools_version not in (None, version) or (register.complete and version and not register.pools_version):
+        yield Violation(6, f"were changed in version {version}, by the log {register.pools_version}", "pools")
+
+
+def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Iterator[Violation]:
+    sums: dict[str, list[int]] = {f"b{pool.number}": [0] * (2 + cell_state.size) for pool in pools.pools if pool.upper}
+    for job in cell_state.jobs.values():
+        if any(group.placed for group in job.groups):
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            leaf = leaf_field(lane.pool or lane.user)
+            chain = fields.get(leaf, fields.get("c", b"")).decode()
+            for number in chain.partition("@")[0].partition("/")[0].split():
+                if used := sums.get(f"b{number}"):
+                    tasks = sum(group.placed for group in job.groups)
+                    used[:] = map(add, used, [1, tasks, *placed_amounts([job], cell_state.size)])
+    for name in sorted(sums.keys() | {name for name in fields if name[0] == "b"}):
+        words = fields.get(name, b"").decode().split()
+        if name not in sums:
+            yield Violation(6, "carries no limits, and is booked", f"pools field {name}")
+        elif words[2 + cell_state.size :] != list(map(str, sums[name])):
+            yield Violation(6, f"holds {words[2 + cell_state.size :]}, its jobs {sums[name]}", f"pools field {name}")
+    for pool in pools.pools:
+        words = fields.get(f"b{pool.number}", b"").decode().split()[: 2 + cell_state.size]
+        own = [word for word in limits_words(pool, ()).split() if pool.upper]
+        given = sorted(word for word in words if word != "-")
+        if pool.upper and (words[:2] != own or given != sorted(map(str, pool.upper.values()))):
+            yield Violation(6, f"has limits {words}, its settings {dict(pool.upper)}", f"pool {pool.name}")
+
+
+def _lenders(pools: Pools, inspection: Inspection, cell_state: CellState) -> Iterator[Violation]:
+    """What pools that lend in part and their trees have and occupy follows from settings, the epoch and jobs."""
+    fields, known = inspection.pools, inspection.epoch_totals
+    size, settings = cell_state.size, {f"k{pool.number}": pool.kept for pool in pools.pools if pool.kept}
+    wanted = {*settings, *(f"t{pools.trees.index(tree)}" for tree in lending_trees(pools))}
+    stored = {name: fields[name].decode().split() for name in fields if name[0] in "kt" and name != "trees"}
+    for name in sorted(wanted ^ stored.keys()):
+        what = "is there although nothing is kept" if name in stored else "is not there"
+        yield Violation(6, what, f"pools field {name}")
+    if wanted ^ stored.keys():
+        return
+    bounds = {name: [None if word == "-" else int(word) for word in words[:size]] for name, words in stored.items()}
+    lenders = {name: Lender(bound) for name, bound in bounds.items()}
+    for name, kept in settings.items():
+        if sorted(amount for amount in lenders[name].bound if amount is not None) != sorted(kept.values()):
+            yield Violation(6, f"keeps {lenders[name].bound}, by its settings {dict(kept)}", f"pools field {name}")
+            return
+    for lending in lending_trees(pools) if known is not None and known[0] == pools.version else ():
+        name, totals = f"t{pools.trees.index(lending)}", known[1].get(lending.name) if known else None
+        expected = bounds_of(pools, lending, totals, inspection.resources)
+        if list(lenders[name].bound) != expected:
+            yield Violation(6, f"has {lenders[name].bound}, by the epoch {expected}", f"pools field {name}")
+    keep(pools, lenders)
+    for job in cell_state.jobs.values():
+        if any(group.placed for group in job.groups):
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            leaf = lane.pool or lane.user
+            name = leaf if leaf in pools.leaves else ""
+            tree = lenders.get(f"t{pools.trees.index(pools.tree_of(name))}")
+            if tree is not None:
+                above = [lenders[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)]
+                Lent(above, tree).occupy(placed_amounts([job], size))
+    for name, words in stored.items():
+        if words[size:] != list(map(str, lenders[name].used)):
+            yield Violation(6, f"occupied are {words[size:]}, by the jobs {lenders[name].used}", f"pools field {name}")
+
+
+def machines_are_in_their_trees(
+    inspection: Inspection, cell_state: CellState, register: Register
+) -> Iterator[Violation]:
+    """6: a machine is in the tree that formulas select by its attributes, also by the log; it runs its jobs alone."""
+    if any(damage.key in ("pools", "static") for damage in inspection.damaged):
+        return
+    pools, assigned = _pools(inspection.pools), inspection.trees
+    if not pools.divided:
+        for index in sorted(assigned):
+            yield Violation(6, f"is in tree {assigned[index]}, and trees divide no machines", f"machine {index}")
+        return
+    from omega.cellstate.pools.membership import trees_of  # noqa: PLC0415 - numpy; few cells have several trees
+
+    indices = sorted(inspection.described)
+    selected = trees_of(pools, [inspection.described[index] for index in indices])
+    for index, number in zip(indices, selected, strict=True):
+        if index not in assigned:
+            what = "is in no tree and takes no tasks, until a live scheduler or agent assigns it"
+            yield Violation(6, what, f"machine {index}")
+        elif assigned[index] != number:
+            what = f"is in tree {assigned[index]}, by its attributes in {number} (places in the list of trees)"
+            yield Violation(6, what, f"machine {index}")
+        elif (known := register.tree_of(index)) not in (None, "-" if number is None else str(number)):
+            yield Violation(6, f"is in tree {number}, by the log in {known}", f"machine {index}")
+    for index in assigned.keys() - cell_state.rows.keys():
+        yield Violation(6, "is in a tree and does not exist", f"machine {index}")
+    for run in (run for runs in cell_state.runs.values() for run in runs if not run.leaving):
+        job = cell_state.jobs.get(run.job)
+        if job is not None and job.id not in cell_state.bare and run.machine in assigned:
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            leaf = lane.pool or lane.user
+            own = pools.tree_number(leaf if leaf in pools.leaves else "")
+            if own != assigned[run.machine]:
+                what = f"job {job.id} of tree {own} runs on machine {run.machine} of tree {assigned[run.machine]}"
+                yield Violation(6, what, f"placement {run.placement}")
+
+
+def epoch_follows_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
+    """6: the published epoch is the one that the log names last, with its content."""
+    known = register.epoch is not None or register.complete
+    if inspection.version == cell_state.version and known and register.epoch != inspection.epoch:
+        what = "number, version, digest, publishing version, author"
+        yield Violation(6, f"is {inspection.epoch} ({what}), by the log {register.epoch}", "epoch")
+    pools = inspection.epoch_totals[0] if inspection.epoch_totals else None
+    if inspection.version == cell_state.version and register.epoch_pools not in (None, pools):
+        yield Violation(6, f"is of version {pools} of the pools, by the log of {register.epoch_pools}", "epoch")
+
+
+# The sums and indexes that the store keeps against machines and jobs (invariant 6 of the audit).
+
+
+def sums_follow_from_records(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: machines are counted by shape, jobs are listed by submission, totals are those of all jobs."""
+    if inspection.version != cell_state.version:
+        return  # it changed during the reading
+    size = cell_state.size
+    rows = [row for row in cell_state.rows.values() if row[2] != MachineState.GONE]
+    counts = Counter(Shape(MachineState(row[2]), row[3] % 2 == 1, tuple(row[4 : 4 + size])) for row in rows)
+    for shape in sorted(counts.keys() | inspection.shapes.keys()):
+        if counts[shape] != inspection.shapes.get(shape, 0):
+            what = f"counts {inspection.shapes.get(shape, 0)} machines, there are {counts[shape]}"
+            yield Violation(6, what, f"shapes {shape}")
+    over = {row[0] for row in rows if any(map(int.__gt__, row[4 + size :], row[4 : 4 + size]))}
+    unknown = set(inspection.over) - {row[0] for row in rows}
+    if over - set(inspection.over) or unknown or len(set(inspection.over)) < len(inspection.over):
+        what = f"lists the machines {inspection.over}, and {sorted(over)} hold more than they have"
+        yield Violation(6, what, "shapes over")
+    orders = {job.id: job.order for job in cell_state.jobs.values()}
+    for job_id in sorted(orders.keys() | inspection.recent.keys()):
+        if orders.get(job_id) != inspection.recent.get(job_id):
+            what = (
+                f"is at {inspection.recent.get(job_id)} of the index of submissions, its number is {orders.get(job_id)}"
+            )
+            yield Violation(6, what, f"recent {job_id}")
+    yield from _totals(inspection, cell_state)
+
+
+def waiters_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """4: the jobs that wait for others are listed under these, and no others are."""
+    expected = {
+        f"{wait.job} {job.order:014} {job.id}"
+        for job in cell_state.jobs.values() if job.state is JobState.HELD for wait in job.after
+    }  # fmt: skip
+    for member in sorted(expected ^ inspection.waiters.keys()):
+        what = "is not listed, and its job waits" if member in expected else "is listed, and no job waits so"
+        yield Violation(4, what, f"waiters {member}")
+    for member, score in inspection.waiters.items():
+        if score:
+            yield Violation(4, f"has the score {score}, not 0", f"waiters {member}")
+
+
+def _totals(inspection: Inspection, cell_state: CellState) -> Iterator[Violation]:
+    """Check counters: jobs that are no longer kept ended, so a total has at least what those that are kept give."""
+    least, now = totals_of(map(head_of, cell_state.jobs.values())), inspection.counters
+    left = {name: now[name] - least[name] for name in sorted(TOTALS)}
+    jobs = sum(left[f"jobs_{word}"] for word in ("finished", "failed", "stopped", "abandoned"))
+    tasks = left["tasks_total"] - sum(left[f"tasks_{word}"] for word in ("finished", "failed", "stopped"))
+    gone = now["jobs"] - len(cell_state.jobs)
+    exact = ("jobs_held", "jobs_halted", "jobs_stopping", DELAYED, *(() if gone else sorted(TOTALS)))
+    for name in sorted(TOTALS):
+        if left[name] < 0 or (name in exact and left[name]):
+            yield Violation(6, f"is {now[name]}, and the jobs that are kept have {least[name]}", f"meta {name}")
+    if tasks or jobs > gone:
+        what = f"of jobs that are no longer kept, {jobs} of {gone} ended, {tasks} tasks have not"
+        yield Violation(6, what, "meta tasks_total")
+
 
 Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 

@@ -5,18 +5,288 @@ directories.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
 from typing import NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.audit.accounts import NONE, MachineBook
-from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.logged_settings import GangTerms, Terms, attributes_in, terms_in
-from omega.cellstate.model import JobState, MachineState
+from omega.cellstate.model import GroupStatus, JobState, MachineState
 from omega.cellstate.pools.records import digest
 from omega.cellstate.replies import Fact
+from omega.cellstate.task_losses import TaskLoss
 from omega.cellstate.transaction import Verdict
+
+# Accounts of machines, jobs, placements and needs, which a replay of the log keeps.
+
+Amounts = tuple[Fraction, ...]
+Need = tuple[int | Fraction, ...]
+"""What tasks take; fractions where the log shows only what several of them took together."""
+NONE: frozenset[int] = frozenset()
+"""An empty set of one object, because a cell has many jobs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MachineBook:
+    """A machine after its last fact; None where the remaining log has no information."""
+
+    number: int | None = None
+    version: int = 0
+    block: int = 0
+    amounts: tuple[int, ...] | None = None
+    capacity: tuple[int, ...] | None = None
+    state: int | None = None
+    over: bool | None = False
+    """Whether it may hold more than it has: it came back smaller and was not repaired since."""
+    peak: tuple[int, ...] | None = None
+    """The largest amounts after a placement while the capacity was not known."""
+    awaited: list[tuple[int, ...]] = field(default_factory=list)
+    """Amounts by evictions of a transaction, which state what the whole transaction leaves."""
+
+    def rise(self, version: int, block: int) -> None:
+        """Count a placement: its number rises once in a transaction, which is a block of facts."""
+        if self.number is not None and (self.version, self.block) != (version, block):
+            self.number += 1
+        self.version, self.block = version, block
+
+    def hold(self, amounts: tuple[int, ...] | None) -> None:
+        """Note what it holds after a fact."""
+        self.amounts = amounts
+        if self.awaited:
+            self.awaited = [each for each in self.awaited if amounts is not None and each != amounts]
+        if amounts is not None and self.over is not False and self.capacity is not None:
+            self.over = exceeds(amounts, self.capacity)
+
+
+@dataclass(slots=True, kw_only=True)
+class JobBook:
+    """Counts of a job by its facts: absolute when its submission is in the log, otherwise relative."""
+
+    known: bool = False
+    precedence: int = 0
+    open: bool = True
+    """Whether tasks that are put back wait again; not once the job was stopped."""
+    unplaced: int = 0
+    placed: int = 0
+    finished: int = 0
+    failed: int = 0
+    stopped: int = 0
+    least: int | None = None
+    """The fewest and the most tasks left unplaced after a transaction that placed some."""
+    most: int | None = None
+    fewest: int | None = None
+    """The fewest tasks placed after a transaction that placed some and left others unplaced."""
+    torn: frozenset[int] = NONE
+    """Tasks left placed after each transaction that evicted some."""
+
+    def take_back(self, how: str, count: int) -> None:
+        """Take back what the fact before counted of tasks that ended in this way."""
+        if how == "finished":
+            self.finished -= count
+        elif how == "failed":
+            self.failed -= count
+        elif how == "stopped" or not self.open:
+            self.stopped -= count
+        else:
+            self.unplaced -= count
+
+
+def counts_of(counted: JobBook | GroupStatus) -> tuple[int, ...]:
+    """Return the tasks of a job or of a group that are unplaced, placed, finished, failed and stopped."""
+    return counted.unplaced, counted.placed, counted.finished, counted.failed, counted.stopped
+
+
+@dataclass(slots=True)
+class PlacementBook:
+    """What of a placement runs and what leaves. `gone`: what ended of one placed before the log begins."""
+
+    owner: tuple[str, str, str]
+    """Machine, job, group."""
+    tasks: str | None
+    leaving: str = ranges.EMPTY
+    gone: str = ranges.EMPTY
+    _: KW_ONLY
+    placed: str | None = None
+    """All its tasks; None of one placed before the log begins."""
+
+
+class Needs:
+    """What a task of each group takes: placements state it; ends show it where the amounts before are known."""
+
+    def __init__(self) -> None:
+        """Nothing is known."""
+        self.known: dict[str, dict[str, Need]] = {}
+
+    def forget(self, job: str) -> None:
+        """Forget a job whose id is submitted again: the job of that id before was deleted."""
+        self.known.pop(job, None)
+
+    def state(self, job: str, group: str, need: Need) -> bool:
+        """Note what a task takes; return whether it is what was known."""
+        return self.known.setdefault(job, {}).setdefault(group, need) == need
+
+    def learn(self, job: str, group: str, before: tuple[int, ...], after: tuple[int, ...], tasks: int) -> None:
+        """Note what a task takes, as the end of some showed."""
+        changes = [was - now for was, now in zip(before, after, strict=True)]
+        whole = all(change % tasks == 0 for change in changes)  # whole numbers count five times as fast
+        each = tuple(change // tasks if whole else Fraction(change, tasks) for change in changes)
+        self.known.setdefault(job, {}).setdefault(group, each)
+
+    def of(self, job: str, group: str, tasks: int) -> Need | None:
+        """What so many tasks take together; None when the log does not show it."""
+        need = self.known.get(job, {}).get(group)
+        return None if need is None else tuple(amount * tasks for amount in need)
+
+
+def exact(need: Need | None) -> Amounts | None:
+    """Return a need for divisions."""
+    return None if need is None else tuple(map(Fraction, need))
+
+
+def changed_by(amounts: tuple[int, ...] | None, need: Need | None, sign: int) -> tuple[int, ...] | None:
+    """Return amounts with a need added or, by the sign, taken off; None when one of them is not known."""
+    if amounts is None or need is None:
+        return None
+    return tuple(int(amount + sign * each) for amount, each in zip(amounts, need, strict=True))
+
+
+def exceeds(amounts: tuple[int, ...], capacity: tuple[int, ...]) -> bool:
+    """Return whether any amount is above the capacity."""
+    return any(amount > most for amount, most in zip(amounts, capacity, strict=True))
+
+
+def canonical(text: str) -> str:
+    """Return the same set with pieces ascending and joined where they touch; callers may end ``1,2,3``."""
+    return ranges.add(ranges.EMPTY, text)
+
+
+# Lost tasks by the facts of the log: which are delayed, queued again, failed, dropped, or reported late.
+
+ENDS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
+Complaint = tuple[int, str, str]
+"""Invariant, what is wrong, where."""
+
+
+class LossBook:
+    """Follows the facts about lost tasks; each job counts from its submission on."""
+
+    def __init__(self) -> None:
+        """Nothing is lost."""
+        self.known: set[str] = set()
+        """Live jobs that were submitted in this log."""
+        self.delayed: dict[tuple[str, str], str | None] = {}
+        """Delayed tasks by job and group; None after a resize, which may queue some again without a fact."""
+        self.history: dict[tuple[str, str], list[tuple[str, str, int]]] = {}
+        """Ends of placements whose tasks are placed again, by job and group of `known`: how, tasks, placement."""
+        self._lost: dict[int, tuple[tuple[str, ...], str]] = {}
+        """Job and group, and tasks, of lost placements."""
+        self._ended: tuple[str, ...] = ()
+        """How, job, group and tasks of the end that was the fact before."""
+
+    def enter(self, words: tuple[str, ...], first: int | None) -> Iterator[Complaint]:
+        """Enter a fact; `first` is the first placement that the log has. Yields what contradicts earlier facts."""
+        word, before = words[0], self._ended
+        if word not in ("fail", "drop", "promote", "unneeded"):
+            self._ended = ()
+        if word == "submit":
+            self.known.add(words[1])
+        elif word in ("stop", "abandon"):
+            self.known.discard(words[1])
+        elif word == "resize":
+            self.delayed[words[1], words[2]] = None
+        elif word in ENDS:
+            self._ended = (word, *words[3:6])
+            if word in ("lost", "retried"):
+                self._delay(words[3], words[4], words[5])
+                _, already = self._lost.get(int(words[1]), ((), ranges.EMPTY))
+                self._lost[int(words[1])] = words[3:5], ranges.add(already, words[5])
+            if word in ("lost", "retried", "evicted") and words[3] in self.known:
+                self.history.setdefault((words[3], words[4]), []).append((word, words[5], int(words[1])))
+        elif word in ("fail", "drop"):
+            yield from self._at_once(words, before)
+        elif word == "promote":
+            yield from self._promote(words, before)
+        elif word == "late":
+            yield from self._late(words, first)
+        elif word == "requeue":
+            yield from self._requeue(*words[1:])
+
+    def miscounted(self, job: str, group: str, losses: Iterable[TaskLoss], proven: int) -> Iterator[str]:
+        """Yield what is wrong with the numbers of losses and of retried failures of tasks.
+
+        Placements up to `proven` may have reset both, however they ended.
+        """
+        least, most = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        for how, tasks, placement in self.history.get((job, group), ()):
+            for first, last in ranges.spans(tasks):
+                for task in range(first, last + 1):
+                    if placement <= proven:
+                        least["lost", task] = least["retried", task] = 0
+                    most[how, task] += 1
+                    least[how, task] += 1
+        for loss in losses:
+            for first, last in ranges.spans(loss.tasks):
+                for how, times in (("lost", loss.times), ("retried", loss.retried.failures)):
+                    of = [(how, task) for task in range(first, last + 1)]
+                    wrong = next((each for each in of if not least[each] <= times <= most[each]), None)
+                    if wrong:
+                        what = f"from {least[wrong]} to {most[wrong]}"
+                        yield f"task {wrong[1]} of group {group} was {how} {times} times, by the log {what} times"
+
+    def _delay(self, job: str, group: str, tasks: str) -> None:
+        known = self.delayed.get((job, group), ranges.EMPTY)
+        if job in self.known and known is not None:
+            self.delayed[job, group] = ranges.add(known, tasks)
+
+    def _take(self, job: str, group: str, tasks: str) -> int:
+        """Tasks are delayed no longer; returns how many of them were."""
+        known = self.delayed.get((job, group), ranges.EMPTY)
+        if known is None:
+            return ranges.count(tasks)
+        inside, self.delayed[job, group] = ranges.split(known, tasks)
+        return ranges.count(inside)
+
+    def _at_once(self, words: tuple[str, ...], ended: tuple[str, ...]) -> Iterator[Complaint]:
+        """4: the end that makes tasks fail, or drops optional ones, is the fact before."""
+        word, job, group, tasks, how = words  # of a promotion the how of its original's end
+        if word == "drop" and ended and int(tasks) == ranges.count(ended[3]):
+            tasks = ended[3]
+        inside = ranges.split(ended[3], tasks)[0] if ended[:3] == (how, job, group) and tasks else ranges.EMPTY
+        if ranges.count(inside) != ranges.count(tasks):
+            yield 4, f"{word} of tasks {tasks} of group {group} follows no fact that they were {how}", f"job {job}"
+        elif how in ("lost", "retried"):
+            self._take(job, group, tasks)
+
+    def _promote(self, words: tuple[str, ...], ended: tuple[str, ...]) -> Iterator[Complaint]:
+        """4: a copy is promoted at once when its original ended; that is then neither delayed nor lost."""
+        _, _, _, job, group, task, how = words
+        yield from self._at_once(("promote", job, group, task, how), ended)
+        losses = self.history.get((job, group), [])
+        for at in reversed(range(len(losses)) if how in ("lost", "retried") else ()):
+            what, tasks, placement = losses[at]
+            inside, rest = ranges.split(tasks, task)
+            if what == how and inside != ranges.EMPTY:  # of one run several tasks may have copies
+                losses[at : at + 1] = [(how, rest, placement), ("evicted", task, placement)]
+                return
+
+    def _late(self, words: tuple[str, ...], first: int | None) -> Iterator[Complaint]:
+        """5: tasks that ended late were lost before, of the same placement; the store does not keep its machine."""
+        _, placement, _, job, group, tasks, _ = words
+        owner, lost = self._lost.get(int(placement), ((job, group), ranges.EMPTY))
+        inside, rest = ranges.split(lost, tasks)
+        known = first is not None and int(placement) >= first
+        if owner != (job, group) or (known and ranges.count(inside) != ranges.count(tasks)):
+            what = f"tasks {tasks} of group {group} of {job} ended late; lost were {lost} of (job, group) {owner}"
+            yield 5, what, f"placement {placement}"
+        self._lost[int(placement)] = owner, rest
+        self._take(job, group, tasks)
+
+    def _requeue(self, job: str, group: str, tasks: str) -> Iterator[Complaint]:
+        """4: what is queued again was delayed."""
+        if self._take(job, group, tasks) != ranges.count(tasks) and job in self.known:
+            yield 4, f"tasks {tasks} of group {group} are queued again and were not delayed", f"job {job}"
+
 
 TOUCHED = 8_224
 """The longest change list (docs/scale.md, Limits and sizes)."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.audit.accounts import counts_of
 from omega.cellstate.audit.reading import CellState, Held, placed_amounts
+from omega.cellstate.audit.register import counts_of
 from omega.cellstate.model import GroupStatus, JobState, MachineState
 
 

@@ -15,16 +15,16 @@ from omega.cellstate.inspection import ChangeEntry, Damage, Inspection, LaneBook
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from omega.cellstate.model import bucket_of
 from omega.cellstate.override import override
-from omega.cellstate.pools import epoch_records
+from omega.cellstate.pools.records import EPOCH_FIELDS, EPOCH_NUMBERS, unpack_epoch
 from omega.cellstate.ranges import spans
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import Arguments
 from omega.cellstate.redis.digest_inspection import RECORDS
 from omega.cellstate.redis.expiring_inspection import ExpiringInspection
-from omega.cellstate.redis.health_records import read_health_field
 from omega.cellstate.redis.machine_inspection import read_operator_field, read_shape_field, read_static_field
 from omega.cellstate.redis.meta_inspection import read_meta_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
+from omega.cellstate.redis.records import read_health_field
 from omega.cellstate.redis.shard_records import contradiction, read_directory_field
 from omega.cellstate.redis.task_inspection import (
     read_copied_field,
@@ -335,11 +335,11 @@ class RedisInspection(ExpiringInspection):
 
     def _inspect_epoch(self, inspection: Inspection, _: str) -> None:
         fields = {name.decode(): value for name, value in self._hash("epoch").items()}
-        _want(fields.keys() == {*epoch_records.FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
-        for name in epoch_records.NUMBERS:
+        _want(fields.keys() == {*EPOCH_FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
+        for name in EPOCH_NUMBERS:
             _number(fields[name])
         check_member(fields["by"].decode())
-        epoch = epoch_records.unpack(fields)
+        epoch = unpack_epoch(fields)
         inspection.epoch = epoch.number, epoch.version, fields["digest"].decode(), epoch.published, epoch.by
         inspection.epoch_totals = epoch.pools_version, epoch.totals
 

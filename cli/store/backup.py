@@ -116,7 +116,7 @@ def _write_file(app: App, names: Sequence[str], path: Path) -> list[dict[str, An
 
 def _write(app: App, names: Sequence[str], stream: BinaryIO, what: str) -> list[dict[str, Any]]:
     """Write cells to an empty file that can be read, and read each of them back. Raises BadInput if one differs."""
-    from omega.cellstate.backup import file as backup_file, read_backup
+    from omega.cellstate.backup import check_written, read_backup, write_file
     from omega.cli.version import number
     from omega.queries.cells import contents
 
@@ -128,9 +128,9 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO, what: str) -> list[
             about = 3 * held.machines + 2 * held.jobs + held.versions  # the number of records, for the progress bar
             content = read_backup(cell, app.now_ms(), _bar(bars, f"reading {name}", about))
             start = stream.tell()
-            size = backup_file.write(content, stream, f"omega {number()}")
+            size = write_file(content, stream, f"omega {number()}")
             stream.seek(start)
-            backup_file.check_written(content, stream, what)
+            check_written(content, stream, what)
             written.append(_held(content) | {"bytes": size})
     return written
 
@@ -202,11 +202,11 @@ def _keep(app: App, name: str, file: Path) -> str:
 
 
 def _read(file: str) -> "list[Backup]":
-    from omega.cellstate.backup import file as backup_file
+    from omega.cellstate.backup import read_file
 
     try:
         with Path(file).open("rb") as stream:
-            return backup_file.read(stream, file)
+            return read_file(stream, file)
     except OSError as error:
         raise BadInput(f"backup {file}: {error.strerror}; name a file that omega store backup wrote") from error
 
@@ -222,7 +222,7 @@ def _about(app: App, name: str) -> str:
 
 def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
     """Print which machines of a backup have no live agent now, before anything is changed."""
-    from omega.cellstate.backup.restore import without_agent
+    from omega.cellstate.backup import without_agent
 
     agents = app.open(into).agents() if into in there else {}
     missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
@@ -238,12 +238,12 @@ def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str
 
 def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
     from omega.cellstate.audit import verify
-    from omega.cellstate.backup import restore as writing
+    from omega.cellstate.backup import restore as write_cell
     from omega.cellstate.server import connect
 
     with render.progress(quiet=app.as_json) as bars:
         told = _bar(bars, f"writing {into}", each.records)
-        cell = app.closing(writing.restore(connect(app.url), each, into, app.now_ms(), app.by, url=app.url, told=told))
+        cell = app.closing(write_cell(connect(app.url), each, into, app.now_ms(), app.by, url=app.url, told=told))
     with render.busy(f"verifying {into}", quiet=app.as_json):
         report = verify(cell)
     audited = report.as_json()

@@ -115,9 +115,9 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/memory/shards.py": ((*SHARDS, *TWIN), ("tests/property/test_shards.py",), SAME, FAST),
     "omega/simulation/twin.py": (FAST,),
     "omega/simulation/simple_jobs.py": (FAST,),
-    "cellstate/audit/rules.py": (AUDIT,), "cellstate/audit/replay.py": (AUDIT,), "cellstate/audit/books.py": (AUDIT,),
+    "cellstate/audit/rules.py": (AUDIT,), "cellstate/audit/replay.py": (AUDIT,), "cellstate/audit/report.py": (AUDIT,),
     "cellstate/audit/directories.py": (AUDIT,), "cellstate/audit/register.py": (AUDIT,),
-    "cellstate/audit/lanes.py": (AUDIT,), "cellstate/audit/reading.py": (AUDIT,), "cellstate/audit/report.py": (AUDIT,),
+    "cellstate/audit/reading.py": (AUDIT,),
     "schedulers/rolling.py": (ROLLING, WORLDS), "omega/updating.py": (ROLLING, WORLDS, UPDATES),
 }  # fmt: skip
 """The files, and the arguments of each run of pytest that looks at one; those that find most come first."""

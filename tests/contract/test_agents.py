@@ -17,7 +17,7 @@ LEASE_MS = 60_000
 @pytest.fixture(autouse=True)
 def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store has been up for longer than any lease."""
-    monkeypatch.setattr("omega.cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
+    monkeypatch.setattr("omega.cellstate.redis.executors.RedisAgents.store_older_than", lambda *_: True)
 
 
 def engage(cell: AnyCell, name: str = "h1", nonce: str = "n1") -> Membership:

@@ -8,9 +8,9 @@ from typing import Any
 import msgpack
 import pytest
 
+from omega.cellstate import backup as backup_file
 from omega.cellstate.audit import verify
-from omega.cellstate.backup import Backup, file as backup_file, read_backup
-from omega.cellstate.backup.restore import AHEAD, restore
+from omega.cellstate.backup import AHEAD, Backup, read_backup, restore
 from omega.cellstate.consumption import STREAM, Consumption, merged
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
@@ -54,12 +54,12 @@ def again(stand: RedisStand) -> Iterator[Again]:
 
 def written(backup: Backup) -> bytes:
     to = io.BytesIO()
-    assert backup_file.write(backup, to, "test") == len(to.getvalue())
+    assert backup_file.write_file(backup, to, "test") == len(to.getvalue())
     return to.getvalue()
 
 
 def through_a_file(backup: Backup) -> Backup:
-    return backup_file.read(io.BytesIO(written(backup)), "file")[0]
+    return backup_file.read_file(io.BytesIO(written(backup)), "file")[0]
 
 
 def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
@@ -227,7 +227,7 @@ def test_a_key_that_no_cell_has_is_named(stand: RedisStand) -> None:
 def test_a_file_may_hold_several_cells(stand: RedisStand) -> None:
     backup = read_backup(stand.cell, 1)
     both = io.BytesIO(written(backup) + written(backup))
-    assert [each.records for each in backup_file.read(both, "file")] == [backup.records] * 2
+    assert [each.records for each in backup_file.read_file(both, "file")] == [backup.records] * 2
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_file_may_hold_several_cells(stand: RedisStand) -> None:
 )
 def test_what_is_no_backup_is_refused(make: Make, data: bytes, reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
-        backup_file.read(io.BytesIO(data), "file")
+        backup_file.read_file(io.BytesIO(data), "file")
 
 
 def test_a_damaged_file_is_refused_wherever_it_is_damaged(stand: RedisStand) -> None:
@@ -250,7 +250,7 @@ def test_a_damaged_file_is_refused_wherever_it_is_damaged(stand: RedisStand) -> 
     for _ in range(200):
         at = rng.randrange(len(data))
         with pytest.raises(BadInput):
-            backup_file.read(io.BytesIO(data[:at]), "cut")
+            backup_file.read_file(io.BytesIO(data[:at]), "cut")
         changed = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
         with pytest.raises(BadInput):
-            backup_file.read(io.BytesIO(changed), "changed")
+            backup_file.read_file(io.BytesIO(changed), "changed")

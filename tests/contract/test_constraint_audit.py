@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate.audit import Report, verify
-from omega.cellstate.audit.constraints import holds
+from omega.cellstate.audit.replay import holds
 from omega.cellstate.constraints.evaluation import holds as holds_everywhere
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest

@@ -11,7 +11,7 @@ from omega.cellstate.errors import HistoryCut
 from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.redis.tasks import SEEING_RECEIPTS
+from omega.cellstate.redis.executors import SEEING_RECEIPTS
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Filter, list_events

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
+from omega.cellstate import backup as backup_file
 from omega.cellstate.audit.register import _LENGTHS, _LENGTHS_WITH_AMOUNTS
-from omega.cellstate.backup import Backup, StoredKey, file as backup_file, read_backup
-from omega.cellstate.backup.restore import restore
+from omega.cellstate.backup import Backup, StoredKey, read_backup, restore
 from omega.cellstate.model import TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.server import connect
@@ -162,7 +162,7 @@ def test_the_safety_copy_of_a_restore_is_restored(town: Town, omega: Omega, besi
     before = read_backup(RedisCell.open(town.client, beside), 1)
     (kept,) = there.json("store", "restore", file, "--force")["overwritten"].values()
     with Path(kept).open("rb") as source:
-        (copy,) = backup_file.read(source, kept)
+        (copy,) = backup_file.read_file(source, kept)
     assert (copy.bulk, copy.log) == (before.bulk, before.log)
     (again,) = there.json("store", "restore", kept, "--force", "--no-backup")["cells"]
     assert again["ok"], again["violations"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from omega.cellstate.audit import Report, verify
-from omega.cellstate.audit.books import COMPARISONS
+from omega.cellstate.audit.report import COMPARISONS
 from omega.cellstate.audit.rules import RULES
 from tests.unit.cellstate.audit.town import Town
 

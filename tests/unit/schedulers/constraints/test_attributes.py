@@ -7,7 +7,7 @@ import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.attributes import MOST_KEPT, Attributes
-from omega.cellstate.constraints.expressions import number_of
+from omega.cellstate.constraints import number_of
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.replies import Reply
