@@ -18,11 +18,11 @@ import msgpack
 import redis
 
 from omega.cellstate import keys, ranges
-from omega.cellstate.consumption import STREAM
 from omega.cellstate.cuts import PLACEMENTS_AHEAD
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput, StoreError, Unsuitable
 from omega.cellstate.model import JobState
+from omega.cellstate.pages import shape_fields
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis.calls import with_scripts
 from omega.cellstate.redis.cell_names import register
@@ -33,7 +33,7 @@ from omega.cellstate.redis.scripts import script
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
 from omega.cellstate.store import unread_cell
-from omega.cellstate.sums import shape_fields
+from omega.cellstate.tasks import STREAM
 
 BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
 """Hashes of a record per machine or job: every change of one is named by a fact."""

@@ -10,10 +10,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from omega.cellstate.digest.hours import Position
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import Described, Job, Run
+from omega.cellstate.model import Described, Job, MachineSettings, Run
+from omega.cellstate.pages import Shape
 from omega.cellstate.replies import KindUse, Rows
-from omega.cellstate.sums import Shape
 
 
 class Damage(NamedTuple):

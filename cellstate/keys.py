@@ -10,7 +10,7 @@ Redis Cluster.
     static      hash    index → name and attributes (MessagePack)
     trees       hash    index → number of the machine's pool tree, "-" for none; missing until it is assigned
     names       hash    machine name → index
-    shapes      hash    "state simulated capacity…" → how many machines are so; "over" → indices (cellstate/sums.py)
+    shapes      hash    "state simulated capacity…" → how many machines are so; "over" → indices (cellstate/pages.py)
     executors   hash    executor name → number: even when it runs commands, odd when it simulates
     serving     hash    number of a live executor → its name, and why it cannot start tasks
     jobs        hash    job id → job record (cellstate/schema.py)
@@ -42,7 +42,7 @@ Redis Cluster.
     asleep      hash    kind/instance → "name…" or "-": has blocked jobs; freed room, placements of these jobs notify it
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
-    answer:R    string  what an agent has of the output that request R asked for (cellstate/task_output.py); expires
+    answer:R    string  what an agent has of the output that request R asked for (cellstate/tasks.py); expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
     operator    hash    index → what operators set of the machine: amounts, and attributes (MessagePack)
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)

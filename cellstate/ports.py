@@ -12,11 +12,9 @@ from omega.cellstate.digest.hours import Owner
 from omega.cellstate.digest.values import DigestStep, Undigested
 from omega.cellstate.durability import Durability
 from omega.cellstate.executors import ExecutorRecord
-from omega.cellstate.health import HealthAnswer, HealthReport
 from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
-from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import (
     Described,
     Job,
@@ -24,13 +22,14 @@ from omega.cellstate.model import (
     JobState,
     Limits,
     Machine,
+    MachineSettings,
     MachineSpec,
     MachineState,
     Run,
     TakeOver,
     TaskGroup,
 )
-from omega.cellstate.pages import JobHead, JobPage, Keep
+from omega.cellstate.pages import CellSums, JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.refused_writes import StoreState
@@ -52,10 +51,7 @@ from omega.cellstate.replies import (
 )
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Errand, Progress, ShardDurations, Worker
-from omega.cellstate.sums import CellSums
-from omega.cellstate.task_ends import TaskEnd
-from omega.cellstate.task_output import OutputPart, OutputRequest
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import HealthAnswer, HealthReport, OutputPart, OutputRequest, TaskEnd, TaskProgress
 from omega.cellstate.transaction import Intake, Position
 
 # The connection of a process to a cell, and reads of the cell. Every caller may read.
@@ -689,7 +685,7 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
         reply, and a reader that ends, lose nothing (semantics 25); another object reads unacknowledged messages again.
 
         ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine tasks`` ends them,
-        ``!`` marks dropped messages: read everything; ``? …`` asks for output (cellstate/task_output.py). `most` is the
+        ``!`` marks dropped messages: read everything; ``? …`` asks for output (cellstate/tasks.py). `most` is the
         number of calls whose messages are read, which come together.
         """
 

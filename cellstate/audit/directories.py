@@ -18,7 +18,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.inspection import Inspection, LaneBook, Mail
 from omega.cellstate.lanes import BASE, MOST_WANTED, Lane, lane_of
 from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, Run, runs_commands
-from omega.cellstate.pages import head_of
+from omega.cellstate.pages import DELAYED, TOTALS, Shape, head_of, totals_of
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.lending import Lender, Lent, bounds as bounds_of, keep, keepers, lending_trees
 from omega.cellstate.pools.records import (
@@ -32,7 +32,6 @@ from omega.cellstate.pools.records import (
     unpack_trees,
 )
 from omega.cellstate.pools.rules import check
-from omega.cellstate.sums import DELAYED, TOTALS, Shape, totals_of
 
 # Lanes against the jobs in them, their queues and the change list (invariant 6 of the audit).
 

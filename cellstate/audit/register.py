@@ -15,7 +15,7 @@ from omega.cellstate.logged_settings import GangTerms, Terms, attributes_in, ter
 from omega.cellstate.model import GroupStatus, JobState, MachineState
 from omega.cellstate.pools.records import digest
 from omega.cellstate.replies import Fact
-from omega.cellstate.task_losses import TaskLoss
+from omega.cellstate.tasks import TaskLoss
 from omega.cellstate.transaction import Verdict
 
 # Accounts of machines, jobs, placements and needs, which a replay of the log keeps.

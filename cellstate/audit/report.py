@@ -18,11 +18,11 @@ from omega.cellstate.audit.register import CommitFacts, JobBook, PlacementBook, 
 from omega.cellstate.audit.replay import Replay
 from omega.cellstate.audit.rules import RULES, Violation
 from omega.cellstate.cuts import Cut, Cuts
-from omega.cellstate.health import DOWN_DUE
 from omega.cellstate.inspection import Damage, Inspection, Mail
 from omega.cellstate.logged_settings import terms_of
 from omega.cellstate.model import Gang, Job, JobState, MachineState
 from omega.cellstate.ports import Audited
+from omega.cellstate.tasks import DOWN_DUE
 from omega.cellstate.transaction import CONFLICTS, Verdict
 
 # Comparison of the replayed log with the cell (invariants 1 to 5), each rule a function.

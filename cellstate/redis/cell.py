@@ -17,7 +17,7 @@ from omega.cellstate.errors import (
     Refused,
     Unreadable,
 )
-from omega.cellstate.incarnations import check_member, check_nonce
+from omega.cellstate.executors import check_member, check_nonce
 from omega.cellstate.logged_settings import scheduler_text
 from omega.cellstate.model import Limits, check_word
 from omega.cellstate.override import override

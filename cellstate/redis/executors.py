@@ -6,14 +6,27 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from omega.cellstate import keys
-from omega.cellstate.consumption import STREAM
 from omega.cellstate.errors import Duplicate, Fenced, HistoryCut, Refused, Unreachable
-from omega.cellstate.executors import ExecutorRecord, agents_of, is_agent, portions
-from omega.cellstate.health import HealthAnswer, HealthReport
-from omega.cellstate.incarnations import check_executor, check_member, check_nonce
+from omega.cellstate.executors import (
+    ExecutorRecord,
+    agents_of,
+    check_executor,
+    check_member,
+    check_nonce,
+    is_agent,
+    portions,
+)
 from omega.cellstate.logged_settings import attributes_text
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import MOST_ENDS, MachineSpec, MachineState, check_state, merged
+from omega.cellstate.model import (
+    MOST_ENDS,
+    MachineSettings,
+    MachineSpec,
+    MachineState,
+    busy,
+    check_state,
+    excess,
+    merged,
+)
 from omega.cellstate.override import override
 from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.redis import records
@@ -21,13 +34,24 @@ from omega.cellstate.redis.link import BulkStrings, Link, confirmed
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.records import read_health
 from omega.cellstate.redis.scripts import AT_ONCE
-from omega.cellstate.refusals import busy, excess
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
-from omega.cellstate.task_ends import UNPLACING, FinishedRuns, TaskEnd
-from omega.cellstate.task_output import ANSWER_MS, MOST_ASKED, OutputPart, OutputRequest
-from omega.cellstate.task_progress import TaskProgress, pack_progress, unpack_progress
+from omega.cellstate.tasks import (
+    ANSWER_MS,
+    MOST_ASKED,
+    STREAM,
+    UNPLACING,
+    FinishedRuns,
+    HealthAnswer,
+    HealthReport,
+    OutputPart,
+    OutputRequest,
+    TaskEnd,
+    TaskProgress,
+    pack_progress,
+    unpack_progress,
+)
 from omega.cellstate.transaction import Position
 
 if TYPE_CHECKING:

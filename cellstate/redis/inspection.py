@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from omega.cellstate import keys
-from omega.cellstate.incarnations import check_executor, check_member
+from omega.cellstate.executors import check_executor, check_member
 from omega.cellstate.inspection import ChangeEntry, Damage, Inspection, LaneBook, Mail, Queued
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from omega.cellstate.model import bucket_of
@@ -33,7 +33,7 @@ from omega.cellstate.redis.task_inspection import (
     read_unsettled_field,
     read_update_field,
 )
-from omega.cellstate.task_output import OutputPart
+from omega.cellstate.tasks import OutputPart
 
 _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(

@@ -22,6 +22,7 @@ from omega.cellstate.model import (
     TakeOver,
     TaskGroup,
     aims,
+    refusal,
     runs_commands,
 )
 from omega.cellstate.override import override
@@ -32,7 +33,6 @@ from omega.cellstate.redis.link import confirm
 from omega.cellstate.redis.reads import RedisPages
 from omega.cellstate.redis.records import UNREADABLE, unpack
 from omega.cellstate.redis.scripts import AT_ONCE
-from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Budget, Original, Submitted
 from omega.cellstate.resources import LARGEST
 from omega.cellstate.transaction import Position

@@ -3,8 +3,8 @@
 import re
 
 from omega.cellstate.inspection import Inspection
+from omega.cellstate.pages import OVER, Shape
 from omega.cellstate.redis import records
-from omega.cellstate.sums import OVER, Shape
 
 
 def read_operator_field(inspection: Inspection, field: str, value: bytes) -> None:

@@ -12,14 +12,13 @@ from omega.cellstate.errors import Unreadable
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.logged_settings import pools_text
-from omega.cellstate.model import JobState, check_author
+from omega.cellstate.model import JobState, check_author, jobs_in_pool, pools_overtaken
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.calls import with_scripts
 from omega.cellstate.redis.job_records import MODIFIED_AT, decode
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import Script, script
-from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply
 from omega.cellstate.resources import LARGEST
 from omega.cellstate.schema import COPIES, REPLACED

@@ -26,13 +26,26 @@ from omega.cellstate.lanes import Lane
 from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
-from omega.cellstate.pages import JobHead, JobPage, Keep, full_page, last_page
+from omega.cellstate.pages import (
+    DELAYED,
+    OVER,
+    TOTALS,
+    CellSums,
+    JobHead,
+    JobPage,
+    Keep,
+    LaneSum,
+    Shape,
+    full_page,
+    job_states,
+    last_page,
+    task_counts,
+)
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.refused_writes import StoreState, store_state
 from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.server import info_of
-from omega.cellstate.sums import DELAYED, OVER, TOTALS, CellSums, LaneSum, Shape, job_states, task_counts
 from omega.cellstate.transaction import Basis, Intake, Position
 
 if TYPE_CHECKING:

@@ -17,11 +17,20 @@ import msgpack
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.lanes import BASE, Lane
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Described, Limits, Machine, MachineState, Pairs, Run
+from omega.cellstate.model import (
+    MOST_CLAIMS,
+    MOST_PRECEDENCE,
+    Described,
+    Limits,
+    Machine,
+    MachineSettings,
+    MachineState,
+    Pairs,
+    Run,
+)
 from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
-from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 
 if TYPE_CHECKING:

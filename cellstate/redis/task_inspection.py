@@ -3,7 +3,7 @@
 import re
 
 from omega.cellstate.inspection import Inspection
-from omega.cellstate.task_progress import unpack_progress
+from omega.cellstate.tasks import unpack_progress
 
 _OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr|usage)")
 

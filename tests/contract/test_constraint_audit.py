@@ -10,7 +10,7 @@ from omega.cellstate.audit.replay import holds
 from omega.cellstate.constraints.evaluation import holds as holds_everywhere
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Position, Transaction
 from tests.contract.conftest import AnyCell
 from tests.unit.schedulers.constraints.site import site

@@ -12,7 +12,7 @@ from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.executors import SEEING_RECEIPTS
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Filter, list_events
 from tests.contract.conftest import AnyCell, Member, Stand, job

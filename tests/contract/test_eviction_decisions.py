@@ -7,7 +7,7 @@ from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, Stand
 

@@ -3,8 +3,7 @@
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.health import HealthAnswer, HealthOf, HealthReport, HealthState
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, HealthAnswer, HealthOf, HealthReport, HealthState, TaskEnd
 from omega.queries.job_status import JobStatus
 from tests.contract.conftest import AnyCell, Member, job
 

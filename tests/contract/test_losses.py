@@ -8,8 +8,7 @@ from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Housekept, Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_losses import TaskLoss
+from omega.cellstate.tasks import EndKind, TaskEnd, TaskLoss
 from omega.cellstate.transaction import Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 

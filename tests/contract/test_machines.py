@@ -6,7 +6,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import MachineSpec, MachineState
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Member, job
 

@@ -8,8 +8,7 @@ import pytest
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.audit import verify
 from omega.cellstate.errors import Unreadable
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.model import MachineSettings, MachineSpec, MachineState
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Membership

@@ -16,7 +16,7 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.changes import change_json, resize
 from omega.jobfile.form import JobForm, Tasks, Update

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import Town
 

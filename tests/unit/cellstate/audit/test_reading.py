@@ -12,7 +12,7 @@ from omega.cellstate.inspection import ChangedRecords
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Fact, Reply
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Claim, Intake, Position
 from tests.unit.cellstate.audit.town import SMALL, Town, job
 

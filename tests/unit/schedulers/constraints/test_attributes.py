@@ -12,7 +12,7 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Member, job
 from tests.unit.schedulers.constraints.site import describe, site
