@@ -14,13 +14,13 @@ from benchmarks.fair_log import Convergence
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, FOR_EVER_MS, join
 from benchmarks.store import Store, StoreSettings
-from omega.cellstate.audit import verify
 from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
+from omega.cellstate.events import Fact
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import StoredCell
-from omega.cellstate.replies import Fact
+from omega.cellstate.verify import verify
 from omega.live.processes.supervisor import ProcessSupervisor
 
 LEASE_MS = 3_000

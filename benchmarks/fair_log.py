@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Assert, AssertedPool, End, Fact, Place
 
 UNDONE_SECONDS = 5.0
 """An eviction is undone when within this time its victim is placed again, or the task in its room is evicted."""
@@ -44,8 +45,8 @@ class Convergence:
     """The last time at which some pool was outside the tolerance; None while one is."""
     _above: set[str] = field(default_factory=set)
     _began: bool = False
-    _running: dict[str, _PlacedTasks] = field(default_factory=dict)
-    _evicted: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    _running: dict[int, _PlacedTasks] = field(default_factory=dict)
+    _evicted: dict[tuple[str, int, int], float] = field(default_factory=dict)
     _now: float = float("-inf")
 
     def follow(self, facts: Iterable[Fact], pool_of: Mapping[str, str]) -> None:
@@ -55,14 +56,14 @@ class Convergence:
             if fact.version != version:  # in between the room of evicted tasks is not taken yet
                 version = fact.version
                 self._pass(max(self._now, (fact.at_ms - self.begin_ms) / 1000))
-            words = fact.words
-            if words[0] == "assert":
-                forced = words[1]
-                self._judge(words[2:])
-            elif words[0] == "place":
-                self._place(words, pool_of[words[3]], forced=words[3] == forced)
-            elif words[0] in ("finished", "failed", "lost", "evicted", "stopped"):
-                self._end(words)
+            event = fact.event
+            if isinstance(event, Assert):
+                forced = event.job
+                self._judge(event.pools)
+            elif isinstance(event, Place):
+                self._place(event, pool_of[event.job], forced=event.job == forced)
+            elif isinstance(event, End):
+                self._end(event)
         self._pass(self._now)
 
     def _pass(self, now: float) -> None:
@@ -88,39 +89,36 @@ class Convergence:
         elif self.outside is None:
             self.outside = self._now
 
-    def _place(self, words: Sequence[str], pool: str, *, forced: bool) -> None:
-        _, placement, _, job, group, tasks = words[:6]
-        count = ranges.count(tasks)
-        self._running[placement] = _PlacedTasks(pool, count, self._now, forced)
-        self.held[pool] = self.held.get(pool, 0) + count
-        for task in ranges.indices(tasks):
-            at = self._evicted.pop((job, group, task), None)
+    def _place(self, event: Place, pool: str, *, forced: bool) -> None:
+        self._running[event.placement] = _PlacedTasks(pool, event.size, self._now, forced)
+        self.held[pool] = self.held.get(pool, 0) + event.size
+        for task in ranges.indices(event.tasks):
+            at = self._evicted.pop((event.job, event.group, task), None)
             self.undone += at is not None and self._now - at < UNDONE_SECONDS
 
-    def _end(self, words: Sequence[str]) -> None:
-        how, placement, _, job, group, tasks = words[:6]
-        known, count = self._running[placement], ranges.count(tasks)
-        self._running[placement] = known._replace(tasks=known.tasks - count)
+    def _end(self, event: End) -> None:
+        known, count = self._running[event.placement], event.size
+        self._running[event.placement] = known._replace(tasks=known.tasks - count)
         self.held[known.pool] -= count
-        if how != "evicted":
+        if event.word != "evicted":
             return
         ran = self._now - known.since
         self.wasted_seconds += ran * count
         self.evictions += count
         self.undone += count if known.forced and ran < UNDONE_SECONDS else 0
-        for task in ranges.indices(tasks):
-            self._evicted[job, group, task] = self._now
+        for task in ranges.indices(event.tasks):
+            self._evicted[event.job, event.group, task] = self._now
 
-    def _judge(self, texts: Sequence[str]) -> None:
+    def _judge(self, pools: Sequence[AssertedPool]) -> None:
         before, after = [], []
-        for text in texts:
-            if text[0] in "=+":
+        for pool in pools:
+            if pool.job:
                 return  # within a pool its sum stays the same
-            was, now, share = ([float(amount) for amount in part.split(",")] for part in text.split(";")[1:])
+            was, now, share = pool.before, pool.after, [inf if each is None else each for each in pool.share]
             moved = [d for d in range(len(share)) if was[d] != now[d]]
             before.append(max((_ratio(was[d], share[d]) for d in moved), default=0.0))
             after.append(max((_ratio(now[d], share[d]) for d in moved), default=0.0))
-        if len(texts) > 1:
+        if len(pools) > 1:
             self.sets += 1
             self.not_improved += not max(after) < max(before)
 

@@ -16,12 +16,13 @@ from benchmarks.residents import LEASE_MS, join
 from benchmarks.store import Store, StoreSettings
 from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import StoreError
+from omega.cellstate.events import ENDS
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.client.client import Client
 from omega.live.agent.process_tree import below, processes
 from omega.live.processes.supervisor import ProcessSupervisor
-from omega.queries.events import ENDINGS, events, extent
+from omega.queries.events import events, extent
 
 TOO_SMALL, NEED = (500, 512), (1_000, 1_024)
 """Capacity of the other machines, and what the task asks for."""
@@ -87,7 +88,7 @@ def _run(client: Client, cell: StoredCell, file: Path, number: int) -> dict[str,
     submitted = since_1970()
     deadline = time.monotonic() + DEADLINE_SECONDS
     times: dict[str, float] = {}
-    while not times.keys() & set(ENDINGS):
+    while not times.keys() & set(ENDS):
         if time.monotonic() > deadline:
             raise StoreError(f"task {number} did not end in {DEADLINE_SECONDS:g} s")
         time.sleep(0.05)
@@ -97,7 +98,7 @@ def _run(client: Client, cell: StoredCell, file: Path, number: int) -> dict[str,
         submitted - began,
         times["place"] - began,
         started - times["place"],
-        next(at for kind, at in times.items() if kind in ENDINGS) - started,
+        next(at for kind, at in times.items() if kind in ENDS) - started,
     )
     return dict(zip(PARTS, (1000 * seconds for seconds in (*spans, started - began)), strict=True))
 

@@ -20,13 +20,13 @@ from benchmarks.launch import progress
 from benchmarks.memory import MIB, scheduler_bytes
 from benchmarks.residents import chunks
 from benchmarks.store import Store, measured_store
-from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from omega.cellstate.verify import verify
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
 LEASE_MS = 24 * 3600 * 1000

@@ -118,9 +118,14 @@ def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[St
             finally:
                 with suppress(redis.RedisError):  # it is gone: that error is already on its way
                     store.clear()
+                store.client.connection_pool.disconnect()
         else:
             with own_server(directory, append_only=append_only) as own:
-                yield Store(own, "bench", own=True, directory=directory)
+                store = Store(own, "bench", own=True, directory=directory)
+                try:
+                    yield store
+                finally:
+                    store.client.connection_pool.disconnect()
     except redis.RedisError as error:
         raise translate(error, url or "unix://") from error
     finally:

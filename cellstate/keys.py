@@ -77,7 +77,7 @@ META = COUNTERS | SETTINGS
 
 TYPES = dict(re.findall(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", __doc__, re.MULTILINE))
 """Type of every key by its name, as the table above has them. A new key is a row there, and a reader for the audit in
-``cellstate/redis/inspection.py``."""
+``cellstate/redis/primary_records.py``."""
 
 ROLES = ("reader", "submitter", "scheduler", "executor", "person")
 """Roles of users of a store; that of a role is called ``omega-ROLE`` (cellstate/acl.py)."""

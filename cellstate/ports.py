@@ -3,16 +3,16 @@
 Times are milliseconds of the caller's clock; a cell has no clock except for the expiry of leases.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omega.cellstate.cuts import LooksBack
 from omega.cellstate.digest.hours import Owner
 from omega.cellstate.digest.values import DigestStep, Undigested
 from omega.cellstate.durability import Durability
+from omega.cellstate.events import Fact, LogEntry
 from omega.cellstate.executors import ExecutorRecord
-from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import (
@@ -36,13 +36,12 @@ from omega.cellstate.refused_writes import StoreState
 from omega.cellstate.replies import (
     Awaited,
     Budget,
+    ChangedRecords,
     CommitRequest,
     EpochMark,
-    Fact,
     Heartbeat,
     Housekept,
     KindUse,
-    LogEntry,
     Membership,
     NewestFacts,
     Original,
@@ -53,6 +52,9 @@ from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Errand, Progress, ShardDurations, Worker
 from omega.cellstate.tasks import HealthAnswer, HealthReport, OutputPart, OutputRequest, TaskEnd, TaskProgress
 from omega.cellstate.transaction import Intake, Position
+
+if TYPE_CHECKING:
+    from omega.cellstate.primary import Damage, Reading  # numpy, which most commands do not need
 
 # The connection of a process to a cell, and reads of the cell. Every caller may read.
 
@@ -302,11 +304,14 @@ class Audited(Session, MachineQueries, JobQueries, RecordQueries, Protocol):
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters; a missing one is 0."""
 
-    def unusable(self) -> list[Damage]:
+    def unusable(self) -> "list[Damage]":
         """Return keys of another type than a cell's, and counters that are no numbers: scripts fail on them."""
 
-    def inspect(self) -> Inspection | None:
-        """Read all other keys and fields of the cell; None without a store."""
+    def read_records(self, told: Callable[[str], object] = str) -> "Reading | None":
+        """Read the primary records of the cell at one version and its indexes; None if it changes too fast.
+
+        `told` is called with what was read so far.
+        """
 
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         """Read the records that the facts after version `since` name, in one call.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
+from omega.cellstate.events import Fact
 from omega.cellstate.model import Job, Limits, MachineState, Run
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Basis, Intake, Outcome, Position, Transaction
@@ -152,35 +153,6 @@ def executor_of(agent: str) -> str:
     return f"agent/{agent}"
 
 
-class Fact(NamedTuple):
-    """One entry of the log: version, time (ms, the client's clock), author, words, and of a commit its basis.
-
-    `settings`: those of its entry (cellstate/logged_settings.py), empty where the entry has none.
-    """
-
-    version: int
-    at_ms: int
-    by: str
-    words: tuple[str, ...]
-    basis: Basis | None = None
-    settings: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
-    """One entry of the log as it is stored: version, time (ms, the client's clock), author, facts in lines.
-
-    `basis` and `settings` are empty where the entry has none (`Basis.read`, cellstate/logged_settings.py).
-    """
-
-    version: int
-    at_ms: int
-    by: str
-    facts: str
-    basis: str = ""
-    settings: str = ""
-
-
 class NewestFacts(NamedTuple):
     """The end of the log: its oldest version, and facts of those above `after` up to `newest`, oldest first."""
 
@@ -201,6 +173,35 @@ class KindUse(NamedTuple):
     def none(cls, dimensions: int) -> "KindUse":
         """Return the use of a kind that has neither limits nor jobs with placed tasks."""
         return cls(Limits((None,) * dimensions), 0, (0,) * dimensions)
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangedRecords:
+    """Machines, jobs and counters of a cell, all at `version`.
+
+    It has at least everything that the facts after the requested version, up to the version `seen`, name; the reading
+    is complete when `seen` is `version`. `first` is the oldest version in the log (`version` + 1 when it is empty),
+    `length` the number of versions in it, `placements` the last placement id.
+    """
+
+    version: int
+    seen: int
+    first: int
+    length: int
+    placements: int
+    rows: Rows
+    runs: list[Run]
+    """The runs on the machines in `rows`."""
+    jobs: list[Job]
+    """Without the parts that only schedulers and executors read."""
+    queued: frozenset[str]
+    """Those of the jobs that are in the queue of their kind."""
+    holders: Mapping[str, str]
+    """The names of the jobs, and the id of the live job that has each; "" when none has."""
+    absent: frozenset[str]
+    """Ids in facts that are no longer kept."""
+    kinds: Mapping[str, KindUse]
+    """Those with limits."""
 
 
 class Housekept(NamedTuple):

@@ -240,10 +240,9 @@ class Basis(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Basis":
-        """Read the words of an entry. Raises ValueError or IndexError."""
-        words = text.split(" ")
-        ahead = int(words[2]) if len(words) > 2 else 0
-        return cls(int(words[0]), int(words[1]), ahead, "".join(words[3:4]))
+        """Read the words of an entry. Raises ValueError."""
+        since, began, *more = text.split(" ")
+        return cls(int(since), int(began), int(more[0]) if more else 0, "".join(more[1:2]))
 
     @property
     def text(self) -> str:

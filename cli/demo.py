@@ -132,7 +132,7 @@ def _ended(app: App, cell: "Cell") -> str:
 
 def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float, *, ended: bool) -> int:
     """Print the result; with `ended` stop the jobs that are left afterwards."""
-    from omega.cellstate.audit import verify
+    from omega.cellstate.verify import verify
 
     figures, pending = cell.figures(), sum(cell.queue_depths().values())
     with render.busy("checking every invariant", quiet=app.as_json):

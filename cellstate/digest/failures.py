@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from omega.cellstate.digest.history import FAILS, History, count_of, job_of, reason_of
+from omega.cellstate.digest.history import FAILS, History
 from omega.cellstate.digest.hours import Position, readable
+from omega.cellstate.events import job_of
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -16,7 +17,6 @@ def failed_tasks(cell: "Queries", job: "Job", groups: Collection[int]) -> dict[s
     position, record = cell.job_history(job.id)
     history = (readable(History.unpack, record, None) if record else None) or History.of(job)
     for fact in cell.newest_facts(readable(Position.unpack, position, Position()).version, job.id).facts:
-        if fact.words[0] in FAILS and job_of(fact.words) == job.id:
-            width = len(job.groups[0].need)
-            history.add(fact, count_of(fact.words), reason_of(fact.words, width))
+        if fact.event.word in FAILS and job_of(fact.event) == job.id:
+            history.add(fact)
     return history.failures_of(groups)

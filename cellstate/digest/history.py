@@ -3,18 +3,18 @@
 Housekeeping adds the entries of the log; a reader adds those that housekeeping has not reached yet, by the same rules.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgpack
 
-from omega.cellstate import ranges
 from omega.cellstate.digest.hours import unpacked
+from omega.cellstate.events import Conflict, End, Fail, Outcome, Place, job_of, reason_of, tasks_of
 
 if TYPE_CHECKING:
+    from omega.cellstate.events import Fact
     from omega.cellstate.model import Job
-    from omega.cellstate.replies import Fact
 
 MOST_EVENTS, MOST_BYTES = 64, 6_000
 """Events that are kept, and their size; the newest."""
@@ -27,57 +27,18 @@ MOST_NAMES = 16
 MOST_REASONS = 120
 """Reasons of failures that are told apart; others have number 0."""
 OTHERS = "…"
-ENDS = frozenset({"finished", "failed", "retried", "lost", "evicted", "stopped"})
-OF_TASKS = ENDS | {"place", "left", "promote"}
-OF_SPANS = frozenset({"fail", "requeue", "late", "speculate", "unneeded"})
+RETURNS = frozenset({"lost", "retried", "evicted"})
+"""Ends of tasks that are placed again, unless the fact after says otherwise."""
 FAILS = frozenset({"failed", "retried", "fail"})
 WITH_REASON = FAILS | {"left"}
 """Facts whose reason results have."""
 QUIET = frozenset({"finished", "left"})
 """Facts of which only the numbers are kept: results have the rest."""
+_OF_FAILURES, _ATTEMPTS = (End, Fail), (Place, Conflict)
 UNIMPORTANT = frozenset({"submit", "attempt", "awaited"})
 """Facts that do not begin a record: a pending job has none."""
-NOT_OF_JOBS = frozenset(
-    {"join", "machine", "enlist", "leave", "lapse", "fit", "unfit", "limit", "restore", "pool", "trees", "epoch",
-     "again", "aborted", "rejected", ""}
-)  # fmt: skip
-"""Facts that name no job, and those that only recordings and the audit read."""
 Kept: TypeAlias = list[Any]
 """Version, time, author, words, basis, and of a conflict (author, version, word, job) of the earlier change."""
-
-
-def job_of(words: Sequence[str]) -> str | None:
-    """Return the id of the job of a fact; None when it concerns none."""
-    word = words[0]
-    if word in OF_TASKS or word == "late":
-        return words[3]
-    return words[1] if word not in NOT_OF_JOBS and len(words) > 1 else None
-
-
-def count_of(words: Sequence[str]) -> int:
-    """Return the number of tasks of a fact; 0 of one without."""
-    word = words[0]
-    if word in OF_TASKS:
-        return ranges.count(words[5])
-    if word in OF_SPANS:
-        return ranges.count(words[5 if word == "late" else 3])
-    return 0
-
-
-def reason_of(words: tuple[str, ...], width: int) -> str:
-    """Return the reason of a fact about tasks, of a cell with `width` resources; empty without one."""
-    if words[0] == "fail":
-        return words[4]
-    if words[0] == "left":
-        return " ".join(words[6:])
-    reason = " ".join(words[7 + width :]) if words[0] in ("failed", "lost", "evicted") else ""
-    return "" if reason == "-" else reason
-
-
-def winner_of(reason: str) -> str:
-    """Return the id of the job that evicted tasks for this reason; "" for another reason."""
-    cause, _, winner = reason.partition(":")
-    return winner if cause in ("precedence", "fair-share") else ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,37 +130,39 @@ class History:
         """Count tasks of another job that it evicted."""
         _add(self.evicted, victim, count)
 
-    def add(self, fact: "Fact", count: int, reason: str = "", winner: "Fact | None" = None) -> None:
-        """Add a fact of the job; `count` and `reason` of its tasks, `winner`: the earlier change of the machine."""
-        word = fact.words[0]
+    def add(self, fact: "Fact", winner: "Fact | None" = None) -> None:
+        """Add a fact of the job; `winner`: of a conflict, the earlier change of the machine."""
+        event = fact.event
+        word = event.word
         if word in QUIET:
             return
-        if word in FAILS and reason:
-            self._add_failure(fact.words[2 if word == "fail" else 4], reason, count)
-        if word == "fail" or (word == "promote" and fact.words[6] in ("lost", "retried", "evicted")):
+        count = tasks_of(event)
+        if isinstance(event, _OF_FAILURES) and word in FAILS and (reason := reason_of(event)):
+            self._add_failure(event.group, reason, count)
+        if isinstance(event, Fail) or (isinstance(event, Outcome) and word == "promote" and event.how in RETURNS):
             self.returned = max(0, self.returned - count)
-        elif word in ("lost", "retried", "evicted"):
+        elif isinstance(event, End) and word in RETURNS:
             if word == "lost":
-                _add(self.lost, fact.words[4], count)
+                _add(self.lost, str(event.group), count)
             self.returned += count
-            if other := winner_of(reason):
+            if other := event.winner:
                 _add(self.evicted_for, other, count)
-        elif word in ("place", "conflict"):
-            self._attempted(fact)
-            if word == "place":
+        elif isinstance(event, _ATTEMPTS):
+            self._attempted(fact, conflict=isinstance(event, Conflict))
+            if isinstance(event, Place):
                 back = min(count, self.returned)
                 self.again, self.returned = self.again + back, self.returned - back
                 self.first_placed_ms = self.first_placed_ms or fact.at_ms
         self._keep(fact, count, winner)
 
-    def _add_failure(self, group: str, reason: str, count: int) -> None:
+    def _add_failure(self, group: int, reason: str, count: int) -> None:
         name = f"{group} {reason}"[:LONGEST]
         if name not in self.failures and len(self.failures) >= MOST_NAMES:
             name = f"* {reason}"
         _add(self.failures, name, count, 2 * MOST_NAMES)
 
-    def _attempted(self, fact: "Fact") -> None:
-        for at, name in enumerate(("attempts", "conflicts")[: 1 + (fact.words[0] == "conflict")]):
+    def _attempted(self, fact: "Fact", *, conflict: bool) -> None:
+        for at, name in enumerate(("attempts", "conflicts")[: 1 + conflict]):
             if self.last[at] != fact.version:
                 self.last[at] = fact.version
                 setattr(self, name, getattr(self, name) + 1)
@@ -208,7 +171,7 @@ class History:
 
     def _keep(self, fact: "Fact", count: int, winner: "Fact | None") -> None:
         """Keep a fact as an event; further ones of its sort and version as numbers of events and tasks."""
-        word, text, events = fact.words[0], " ".join(fact.words), self.events
+        word, text, events = fact.event.word, fact.event.line, self.events
         same = [each for each in events[-MOST_SINGLE - 1 :] if each[0] == fact.version] if events else []
         summed = next((each for each in same if each[3].startswith(f"+ {word} ")), None)
         if summed is not None:
@@ -217,7 +180,7 @@ class History:
             return
         if len(text) > LONGEST or sum(each[3].split(" ", 1)[0] == word for each in same) >= MOST_SINGLE:
             text = f"+ {word} 1 {count}"
-        won = winner and [winner.by, winner.version, winner.words[0], job_of(winner.words)]
+        won = winner and [winner.by, winner.version, winner.event.word, job_of(winner.event)]
         basis = list(fact.basis[:2]) if fact.basis else None
         events.append([fact.version, fact.at_ms, fact.by, text, basis, won])
         if len(events) > 2 * MOST_EVENTS:

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from omega.cellstate import ranges
+from omega.cellstate.events import Fail, Outcome, TaskEvent
 
 CHUNK = 256
 """Tasks of a chunk."""
@@ -88,14 +89,14 @@ class JobResults:
         self.chunks: dict[tuple[int, int], list[TaskResult]] = {}
         self.changed: set[tuple[int, int]] = set()
 
-    def add(self, words: Sequence[str], group: int, spans: ranges.Spans, at_ms: int, reason: int = 0) -> None:
-        """Apply a fact about tasks of a group that were placed or ended; `reason` of failed ones, as a number."""
-        word = words[0]
-        if word == "promote":
-            self._promote(group, spans[0][0], int(words[2]), at_ms=at_ms)
+    def add(self, event: TaskEvent | Fail, at_ms: int, reason: int = 0) -> None:
+        """Apply a fact about tasks that were placed or ended; `reason` of failed ones, as a number."""
+        word, group, spans = event.word, event.group, ranges.spans(event.tasks)
+        if isinstance(event, Outcome) and word == "promote":
+            self._promote(group, spans[0][0], event.machine, at_ms=at_ms)
             return
-        machine = -1 if word == "fail" else int(words[2])
-        state = _STATE_OF[words[6] if word == "late" else word]
+        machine = -1 if isinstance(event, Fail) else event.machine
+        state = _STATE_OF[event.how if isinstance(event, Outcome) else word]
         after = TaskResult(state, machine, (at_ms, 0 if state == RUNNING else at_ms), reason)
         for first, last in spans:
             for chunk in range(first // CHUNK, min(last // CHUNK, MOST_CHUNKS - 1) + 1):

@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING
 
 from omega.cellstate import ranges
 from omega.cellstate.digest import results as res
-from omega.cellstate.digest.history import ENDS, FAILS, OF_TASKS, UNIMPORTANT, WITH_REASON, History, job_of, winner_of
+from omega.cellstate.digest.history import FAILS, UNIMPORTANT, WITH_REASON, History
 from omega.cellstate.digest.hours import COUNTS, GONE, HOUR_MS, KEPT_HOURS, Ledger, Owner, Position, Settled, readable
 from omega.cellstate.digest.results import CHUNK, JobResults, field_of
 from omega.cellstate.digest.values import DigestStep, JobRecords
+from omega.cellstate.events import Conflict, End, Fail, Join, MachineEvent, Outcome, Place, TaskEvent, job_of, reason_of
 
 if TYPE_CHECKING:
     from omega.cellstate.digest.values import Undigested
+    from omega.cellstate.events import Fact
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Housekeeping
-    from omega.cellstate.replies import Fact
 
 MOST_VERSIONS = 1_000
 """Entries of the log in a step."""
 QUIET_MS = 60_000
 """Time after which a step is written though nothing happened: running tasks count up to then."""
-_OF_TASKS = OF_TASKS | {"late", "fail"}
 _COUNTED = {"place": 0} | {word: at for at, word in enumerate(COUNTS)} | dict.fromkeys(FAILS, COUNTS.index("failed"))
 _WAITS = COUNTS.index("waits")
+_OF_TASKS = (TaskEvent, Fail)
+_OF_MACHINES = (Place, MachineEvent, Join)
 
 
 def digest(cell: "Housekeeping", now_ms: int, most: int = MOST_VERSIONS) -> bool:
@@ -77,13 +79,13 @@ class _Step:
         self.ledger = Ledger(position, len(cell.dimensions), cell.usage_hour)
         self.position = position
         self.jobs: dict[str, _Known] = {}
-        self._machines: dict[str, Fact] = {}
+        self._machines: dict[int, Fact] = {}
 
     # Reading
 
     def _load(self, facts: "Sequence[Fact]") -> None:
-        ids = {job_id for fact in facts if (job_id := job_of(fact.words)) is not None}
-        ids |= {winner for fact in facts if fact.words[0] == "evicted" and (winner := winner_of(self._reason(fact)))}
+        ids = {job_id for fact in facts if (job_id := job_of(fact.event)) is not None}
+        ids |= {winner for fact in facts if isinstance(fact.event, End) and (winner := fact.event.winner)}
         wanted = sorted(ids)
         jobs, records = self.cell.jobs_by_id(wanted), self.cell.histories(wanted)
         stored = {job_id: readable(History.unpack, record, None) for job_id, record in records.items()}
@@ -95,7 +97,8 @@ class _Step:
         self._load_chunks(facts)
 
     def _load_chunks(self, facts: "Sequence[Fact]") -> None:
-        there = {place for fact in facts if fact.words[0] in _OF_TASKS for place in self._chunks_of(fact)}
+        events = (fact.event for fact in facts)
+        there = {place for event in events if isinstance(event, _OF_TASKS) for place in self._chunks_of(event)}
         records = self.cell.result_records([field_of(*place) for place in sorted(there)])
         for job_id, group, chunk in there:
             known, record = self.jobs[job_id], records.get(field_of(job_id, group, chunk))
@@ -104,27 +107,15 @@ class _Step:
                 read = partial(res.unpack_results, base_ms=base)
                 known.results.chunks[group, chunk] = readable(read, record, [])
 
-    def _chunks_of(self, fact: "Fact") -> Iterator[tuple[str, int, int]]:
-        job_id, group, tasks = _place_of(fact.words)
-        known = self.jobs[job_id]
+    def _chunks_of(self, event: TaskEvent | Fail) -> Iterator[tuple[str, int, int]]:
+        known = self.jobs[event.job]
         if known.job is None:
             return
-        groups = (group, group + 1) if fact.words[0] == "promote" else (group,)
-        for first, last in ranges.spans(tasks):
+        groups = (event.group, event.group + 1) if event.word == "promote" else (event.group,)
+        for first, last in ranges.spans(event.tasks):
             for number in groups:
                 for chunk in known.chunks.get(number, set()).intersection(range(first // CHUNK, last // CHUNK + 1)):
-                    yield job_id, number, chunk
-
-    def _reason(self, fact: "Fact") -> str:
-        words = fact.words
-        if words[0] == "fail":
-            return words[4]
-        if words[0] == "late":
-            return words[6]
-        if words[0] == "left":
-            return " ".join(words[6:])
-        reason = " ".join(words[7 + len(self.cell.dimensions) :]) if words[0] in ENDS else ""
-        return "" if reason == "-" else reason
+                    yield event.job, number, chunk
 
     # Applying
 
@@ -132,16 +123,16 @@ class _Step:
         """Apply the facts in their order."""
         self._load(facts)
         self._mind_gap(facts)
-        conflicts = any(fact.words[0] == "conflict" for fact in facts)
+        conflicts = any(isinstance(fact.event, Conflict) for fact in facts)
         version = 0
         for fact in facts:
             if fact.version != version:
                 version = fact.version
                 self.ledger.move_to(fact.at_ms, self.now_ms)
-            if (job_id := job_of(fact.words)) is not None:
+            if (job_id := job_of(fact.event)) is not None:
                 self._apply(fact, self.jobs[job_id], job_id)
-            if conflicts and fact.words[0] in ("place", "machine", "join"):
-                self._machines[fact.words[2 if fact.words[0] == "place" else 1]] = fact
+            if conflicts and isinstance(fact.event, _OF_MACHINES):
+                self._machines[fact.event.machine] = fact
         if self.read.to == self.read.newest:
             self.ledger.move_to(self.now_ms, self.now_ms)
 
@@ -155,44 +146,40 @@ class _Step:
             position.levels.clear()
 
     def _apply(self, fact: "Fact", known: _Known, job_id: str) -> None:
-        word, count, reason = fact.words[0], 0, ""
-        if word in _OF_TASKS:
-            reason = self._reason(fact)
-            _, group, tasks = _place_of(fact.words)
-            spans = ranges.spans(tasks)
-            count = sum(last - first + 1 for first, last in spans)
-            if word == "evicted" and (winner := winner_of(reason)):
-                self.jobs[winner].history.add_eviction(job_id, count)
+        event = fact.event
+        if isinstance(event, _OF_TASKS):
+            if isinstance(event, End) and (winner := event.winner):
+                self.jobs[winner].history.add_eviction(job_id, event.size)
                 self.jobs[winner].touched = True
-            if word not in ("left", "promote"):
-                self._count(fact.words, known, (group, count), reason)
+            self._count(event, known)
             if known.job is not None:
-                code = known.history.reason(reason) if reason and word in WITH_REASON else 0
-                known.results.add(fact.words, group, spans, self.position.at_ms, code)
+                reason = reason_of(event) if event.word in WITH_REASON else ""
+                known.results.add(event, self.position.at_ms, known.history.reason(reason) if reason else 0)
         if known.job is None:
             return
         waited = not known.history.first_placed_ms
-        won = self._machines.get(fact.words[2]) if word == "conflict" else None
-        known.history.add(fact, count, reason, won)
-        known.touched = known.touched or word not in UNIMPORTANT
+        known.history.add(fact, self._machines.get(event.machine) if isinstance(event, Conflict) else None)
+        known.touched = known.touched or event.word not in UNIMPORTANT
         if waited and known.history.first_placed_ms:
             sums = self.ledger.sums(known.owner)
             sums[_WAITS] += 1
             sums[_WAITS + 1] += max(0, self.position.at_ms - known.job.submitted_ms)
 
-    def _count(self, words: Sequence[str], known: _Known, of: tuple[int, int], reason: str) -> None:
+    def _count(self, event: TaskEvent | Fail, known: _Known) -> None:
         """Count tasks of a group that were placed or ended."""
-        word, (group, count) = words[0], of
-        if word == "place":
-            need: Sequence[int] = tuple(map(int, words[6:]))
-            known.needs[group] = tuple(need)
+        word, group, count = event.word, event.group, event.size
+        if word in ("left", "promote"):
+            return
+        if isinstance(event, Place):
+            need: Sequence[int] = event.need
+            known.needs[group] = event.need
             self.ledger.change(known.owner, need, count)
-        elif word in ENDS:
+        elif isinstance(event, End):
             need = known.need(group)
             self.ledger.change(known.owner, need, -count)
             if not need and self.position.settled is Settled.YES:
                 self.position.settled = Settled.DOUBTED
-        self.ledger.sums(known.owner)[_COUNTED.get(word, _COUNTED.get(reason, 0))] += count
+        self.ledger.sums(known.owner)[_COUNTED[event.how if isinstance(event, Outcome) else word]] += count
 
     # Writing
 
@@ -217,8 +204,3 @@ class _Step:
             for place in sorted(known.results.changed)
         }
         return JobRecords(job.id, known.history.pack(), known.chunk_text(), packed)
-
-
-def _place_of(words: Sequence[str]) -> tuple[str, int, str]:
-    """Return job, group and tasks of a fact about tasks."""
-    return (words[1], int(words[2]), words[3]) if words[0] == "fail" else (words[3], int(words[4]), words[5])

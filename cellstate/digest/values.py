@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from omega.cellstate.replies import Fact
+    from omega.cellstate.events import Fact
 
 MOST_FACTS = 1_000
 """Facts of a step, up to the end of an entry."""

@@ -100,7 +100,7 @@ for i, name in ipairs(names) do
       unassigned[#unassigned + 1] = index
     end
     M[index].static = static
-    fact(format('join %s %s %d %s', index, name, M[index][NUMBER], capacities[i]))
+    fact(format('join %s %s %d %s', index, name, M[index][NUMBER], (string.gsub(capacities[i], ' ', ','))))
     local after = M[index][STATE]
     if after ~= UP then fact(with_values(format('machine %s state %d', index, after), M[index])) end
     static_rows[#static_rows + 1] = index

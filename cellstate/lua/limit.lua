@@ -26,7 +26,8 @@ if not k.kept then
     end
   end
 end
-fact('limit ' .. kind .. ' ' .. limits)
+local first, amounts = match(limits, '^(%S+ %S+ %S+ )(.*)$')
+fact('limit ' .. kind .. ' ' .. first .. string.gsub(amounts, ' ', ','))
 for name, key in pairs(named) do
   if match(name, '^wake:' .. string.gsub(kind, '%-', '%%-') .. '/') then wake(key) end
 end

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from omega.cellstate.digest.hours import Owner, Position, readable
 from omega.cellstate.digest.values import MOST_BYTES, MOST_FACTS, MOST_VERSIONS, DigestStep, Undigested
+from omega.cellstate.events import Fact, facts_in
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.log_entries import write
+from omega.cellstate.memory.log_entries import stored
 from omega.cellstate.ranges import indices
-from omega.cellstate.replies import Fact, NewestFacts
+from omega.cellstate.replies import NewestFacts
 
 
 def undigested(ledger: Ledger, most: int) -> Undigested:
@@ -16,13 +17,13 @@ def undigested(ledger: Ledger, most: int) -> Undigested:
     at = ledger.version if known is None else known.version
     facts: list[Fact] = []
     first = taken = 0
-    for version, at_ms, by, lines, basis, _ in ledger.entries:
-        if version <= at:
+    for entry in ledger.entries:
+        if entry[0] <= at:
             continue
         if taken >= most or len(facts) >= MOST_FACTS:
             break
-        first, at, taken = first or version, version, taken + 1
-        facts += [Fact(version, at_ms, by, tuple(line.split(" ")), basis) for line in write(lines).split("\n") if line]
+        first, at, taken = first or entry[0], entry[0], taken + 1
+        facts += facts_in(stored(entry))
     if not first:
         at = ledger.version
     return Undigested(
@@ -99,15 +100,15 @@ def newest_facts(ledger: Ledger, since: int, text: str = "") -> NewestFacts:
     first = ledger.entries[0][0] if ledger.entries else ledger.version + 1
     after, size = max(since, first - 1), 0
     at, facts = after, list[Fact]()
-    for read, (version, at_ms, by, lines, basis, _) in enumerate(reversed(ledger.entries)):
-        if version <= after:
+    for read, line in enumerate(reversed(ledger.entries)):
+        if line[0] <= after:
             break
         if read >= MOST_VERSIONS or size >= MOST_BYTES:
-            at = version
+            at = line[0]
             break
-        texts = [line for line in write(lines).split("\n") if line]
-        facts[:0] = [Fact(version, at_ms, by, tuple(line.split(" ")), basis) for line in texts if text in line]
-        size += sum(map(len, texts))
+        entry = stored(line)
+        facts[:0] = [fact for fact in facts_in(entry) if text in fact.event.line]
+        size += len(entry.facts)
     return NewestFacts(first, at, ledger.version, facts)
 
 

@@ -22,7 +22,9 @@ def set_limits(ledger: Ledger, kind: str, limits: Limits, at_ms: int, by: str) -
     k.lowest, k.highest = (None, None) if limits.precedence == (0, MOST_PRECEDENCE) else limits.precedence
     k.limited = any(amount is not None for amount in k.limit)
     k.unrestricted = not k.limited and k.max_jobs is None and k.lowest is None
-    words = [k.max_jobs, k.lowest, k.highest, *k.limit]
-    ledger.fact("limit", kind, *("-" if word is None else word for word in words))
+    jobs, lowest, highest, *amounts = (
+        "-" if each is None else str(each) for each in (k.max_jobs, k.lowest, k.highest, *k.limit)
+    )
+    ledger.fact("limit", kind, jobs, lowest, highest, ",".join(amounts))
     wake(ledger, kind)
     announce(ledger, at_ms, by)

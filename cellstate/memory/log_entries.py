@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from omega.cellstate.events import LogEntry
 from omega.cellstate.memory.ledger import LogLine
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.records import allocated
+from omega.cellstate.transaction import Basis
 
 OF_TASKS = frozenset({"place", "finished", "failed", "retried", "lost", "evicted", "stopped", "left", "promote"})
 OF_SPANS = frozenset({"fail", "late", "requeue", "speculate", "unneeded"})
@@ -20,11 +22,19 @@ def write(lines: Iterable[LogLine]) -> str:
     return "\n".join(map(_write, lines))
 
 
+def stored(entry: tuple[int, int, str, Sequence[LogLine], Basis | None, str]) -> LogEntry:
+    """Return an entry as a store has it."""
+    version, at_ms, by, lines, basis, settings = entry
+    return LogEntry(
+        version=version, at_ms=at_ms, by=by, facts=write(lines), basis=basis.text if basis else "", settings=settings
+    )
+
+
 def _write(line: LogLine) -> str:
     word = line[0]
     if word in OF_TASKS or word == "+":
         _, placement, index, g, tasks, *rest = line
-        words = g.amounts if word == "place" else _values(rest)
+        words = (",".join(map(str, g.amounts)),) if word == "place" else _values(rest)
         line = word, placement, index, g.job.id, g.number, spell(tasks), *words
     elif word == "-":
         line = (*line[:-1], spell(line[-1]))
@@ -36,11 +46,11 @@ def _write(line: LogLine) -> str:
 
 
 def _values(words: Sequence[Any]) -> Iterable[Any]:
-    """Return number and amounts of a machine after a change, kept as (number, capacity, free), as words."""
+    """Return number and "amount,…" of a machine after a change, kept as (number, capacity, free), as words."""
     if len(words) < 3:
         return words
     number, capacity, free, *rest = words
-    return number, *allocated(capacity, free), *rest
+    return number, ",".join(map(str, allocated(capacity, free))), *rest
 
 
 def note(line: LogLine, indices: dict[int, None], ids: dict[str, None]) -> None:

@@ -77,7 +77,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
             ledger.drains.pop(m.index, None)
         equip(m, machine.capacity)
         changed.append(m)
-        ledger.fact("join", m.index, m.name, m.number, *m.capacity)
+        ledger.fact("join", m.index, m.name, m.number, ",".join(map(str, m.capacity)))
         if after is not MachineState.UP:
             fact_of_state(ledger, m)
         indices.append(m.index)

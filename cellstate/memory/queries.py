@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from omega.cellstate.cuts import LooksBack, Sightings
 from omega.cellstate.errors import Refused
+from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.cellstate.executors import ExecutorRecord, agents_of
-from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.memory.cuts import cuts, standing
 from omega.cellstate.memory.delta import rows_of
@@ -27,7 +27,7 @@ from omega.cellstate.memory.digest import (
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.log_entries import note, write
+from omega.cellstate.memory.log_entries import note, stored
 from omega.cellstate.memory.pools import demands_of, epoch_mark, pool_use
 from omega.cellstate.memory.port_values import described_of, job_of, machine_of, runs_of, tasks_by_machine
 from omega.cellstate.memory.records import KindRow, limits_of
@@ -39,12 +39,13 @@ from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.refused_writes import StoreState
-from omega.cellstate.replies import Fact, KindUse, LogEntry
+from omega.cellstate.replies import ChangedRecords, KindUse
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.tasks import STREAM, OutputPart, TaskProgress
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Cell
+    from omega.cellstate.primary import Damage, Reading
 else:
     Cell = LooksBack  # as in the store; tests/contract/test_ports.py compares what is there at run time
 
@@ -229,30 +230,12 @@ class MemoryQueries(Cell):
 
     @override
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
-        # There are none without ``log``.
-        entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
-        return [
-            Fact(version, at, by, tuple(text.split(" ")), basis, settings)
-            for version, at, by, lines, basis, settings in entries
-            for text in write(lines).split("\n")
-            if text and (kinds is None or text.partition(" ")[0] in kinds)
-        ]
+        return [fact for entry in self.log_entries(since, most) for fact in facts_in(entry, kinds)]
 
     @override
     def log_entries(self, since: int = 0, most: int = 1000) -> list[LogEntry]:
         # There are none without ``log``.
-        entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
-        return [
-            LogEntry(
-                version=version,
-                at_ms=at,
-                by=by,
-                facts=write(lines),
-                basis=basis.text if basis else "",
-                settings=settings,
-            )
-            for version, at, by, lines, basis, settings in entries
-        ]
+        return list(map(stored, islice((entry for entry in self.ledger.entries if entry[0] > since), most)))
 
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters."""
@@ -276,11 +259,14 @@ class MemoryQueries(Cell):
         return dict(sorted(self.ledger.stats.items()))
 
     @override
-    def unusable(self) -> list[Damage]:
+    def unusable(self) -> "list[Damage]":
         return []
 
-    def inspect(self) -> None:
-        """Return None: the directories of a cell in memory are its records themselves."""
+    @override
+    def read_records(self, told: Callable[[str], object] = str) -> "Reading":
+        from omega.cellstate.memory.primary import read_records  # noqa: PLC0415 - numpy, for the audit alone
+
+        return read_records(self.ledger)
 
     @override
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:

@@ -1,9 +1,9 @@
 """The complete store: one cell on a server, its transactions, members and limits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
 import redis
@@ -51,9 +51,8 @@ from omega.cellstate.shards import (
 from omega.cellstate.transaction import Basis, Intake, Position, Transaction, forms_of
 
 if TYPE_CHECKING:
-    from omega.cellstate.inspection import Damage, Inspection
     from omega.cellstate.pools import Pools
-    from omega.cellstate.redis.inspection import RedisInspection
+    from omega.cellstate.primary import Damage, Reading
 
 # The shards of MapReduce jobs on a server: claimed, ended, counted.
 
@@ -182,20 +181,16 @@ class RedisCell(
         self._sent: tuple[CommitRequest, dict[str, object], BulkStrings, list[str]] | None = None
 
     @override
-    def inspect(self) -> "Inspection":
-        return self._inspection().inspect()
+    def unusable(self) -> "list[Damage]":
+        from omega.cellstate.redis.primary_records import unusable  # noqa: PLC0415 - only the audit needs it
+
+        return cast("list[Damage]", self._command(unusable, self))
 
     @override
-    def unusable(self) -> "list[Damage]":
-        return self._inspection().unusable()
+    def read_records(self, told: Callable[[str], object] = str) -> "Reading | None":
+        from omega.cellstate.redis.primary_records import read_records  # noqa: PLC0415 - as above
 
-    def _inspection(self) -> "RedisInspection":
-        from omega.cellstate.redis.inspection import RedisInspection  # noqa: PLC0415 - only the audit needs it
-
-        # A connection of its own kind: it reads, and nobody calls the rest of the port on it.
-        inspection = RedisInspection(self.client, self.name, self.dimensions, self.url)  # type: ignore[abstract]
-        inspection.unreadable = self.unreadable
-        return inspection
+        return cast("Reading | None", self._command(read_records, self, told))
 
     # Transactions
 

@@ -5,22 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.digest.hours import KEPT_HOURS, Owner, Position, readable
 from omega.cellstate.digest.values import MOST_BYTES, MOST_FACTS, MOST_VERSIONS, DigestStep, Undigested
+from omega.cellstate.events import LogEntry
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
-from omega.cellstate.redis.reads import RedisReads, facts_of
-from omega.cellstate.replies import LogEntry, NewestFacts
+from omega.cellstate.redis.reads import RedisReads, entry_of, facts_of
+from omega.cellstate.replies import NewestFacts
 
 if TYPE_CHECKING:
-    from omega.cellstate.replies import Fact
+    from omega.cellstate.events import Fact
 
 AT_ONCE, FEW = 64, 4
 """Entries of the log per read: a few hundred kilobytes where they are long; of a first read, which shows their size."""
-
-
-def entry_of(key: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
-    """Return an entry of the log with its texts."""
-    texts = {name: fields.get(name.encode(), b"").decode() for name in ("by", "facts", "basis", "settings")}
-    return LogEntry(version=int(key.partition(b"-")[0]), at_ms=int(fields[b"at"]), **texts)
 
 
 class RedisDigest(RedisReads):
@@ -46,7 +41,7 @@ class RedisDigest(RedisReads):
             for key, fields in entries:
                 at = int(key.partition(b"-")[0])
                 first, began = (first, began) if first else (at, max(began, at - 1))
-                facts += self._record("log", key, facts_of, key, fields, None) or ()
+                facts += self._record("log", key, facts_of, key, fields) or ()
                 if len(facts) >= MOST_FACTS:
                     break
             if len(entries) < count:
@@ -137,7 +132,7 @@ class RedisDigest(RedisReads):
                     break
             else:
                 at = at if len(entries) == count else after
-        read_facts = (self._record("log", key, facts_of, key, fields, None) for key, fields in reversed(found))
+        read_facts = (self._record("log", key, facts_of, key, fields) for key, fields in reversed(found))
         return NewestFacts(first, max(at, after), newest, [fact for facts in read_facts for fact in facts or ()])
 
     @override

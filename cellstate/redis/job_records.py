@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct, calcsize
+from sys import intern
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges, schema
@@ -325,6 +326,34 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
     return job
 
 
+def read_exactly(job_id: str, record: bytes, spec: Mapping[str, Any], dimensions: int) -> tuple[Job, list[str]]:
+    """Read a job without its runs, and the text of the runs in its record by group, for the audit.
+
+    Raises one of records.UNREADABLE, also for a record that says the same in other bytes than `encode` writes.
+    """
+    job = decode(record, dimensions)
+    groups, links = job["groups"], job["links"]
+    widest = max(max(group["duration"], *group["need"]) for group in groups)
+    form = schema.form_of(max(group["indices"] for group in groups), widest)
+    if record[0] != form or any(record[at] > 1 for at in _FLAGS_AT):
+        raise ValueError("is not written as records are")
+    going = any(leaves(group) for group in groups)
+    if job["leaving"] != going:
+        raise ValueError(f"says that tasks {'leave' if job['leaving'] else 'do not leave'} machines")
+    bucket = f"{bucket_of(job_id):02x}"
+    if job["bucket"] != bucket:
+        raise ValueError(f"its bucket is {job['bucket']}, that of its id {bucket}")
+    held, after, awaited, gate, released = _links(links) if links else _UNLINKED
+    read = Job(
+        id=job_id, name=job["name"] or job_id, kind=intern(job["kind"]), precedence=job["precedence"],
+        order=job["order"], state=_STATES[job["state"]], gang=_GANGS[job["gang"]], gang_min=job["gang_min"],
+        submitted_ms=job["submitted"], groups=[_group(group, None) for group in groups], spec=spec,
+        modified=job["modified"], held=held, gate=gate, released=released, after=after, awaited=awaited,
+        begun=job["begun"], lane=int(job["lane"]), commands=job["commands"], submitter=intern(job["submitter"]),
+    )  # fmt: skip
+    return read, [group["runs"] for group in groups]
+
+
 @lru_cache(maxsize=4096)
 def _rest(text: bytes, size: int, form: int, dimensions: int) -> tuple[tuple[str, ...], tuple[GroupStatus, ...]]:
     """Read what follows the name of a job, without runs; the groups of jobs alike are the same objects."""
@@ -354,6 +383,9 @@ BUCKET_AT, ORDER_AT, SUBMITTED_AT = (
     _place(_FIXED, FIXED, name, LINKS_AT + 4) for name in ("bucket", "order", "submitted")
 )
 """Where the numbers of a job stand in its record, those of the fixed section in a record without links."""
+
+
+_FLAGS_AT = [_place(_CHANGING, CHANGING, field.name, 1) for field in CHANGING if field.form == "?"]
 
 
 def has_links(record: bytes) -> bool:

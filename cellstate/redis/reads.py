@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omega.cellstate.cuts import (
     CUTS_KEPT,
@@ -21,9 +21,9 @@ from omega.cellstate.cuts import (
     read_cuts,
 )
 from omega.cellstate.errors import Forbidden, Refused, StoreError, Unreachable, Unreadable
+from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.cellstate.keys import ROLES
 from omega.cellstate.lanes import Lane
-from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.pages import (
@@ -44,15 +44,14 @@ from omega.cellstate.pages import (
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.refused_writes import StoreState, store_state
-from omega.cellstate.replies import Fact, KindUse
+from omega.cellstate.replies import ChangedRecords, KindUse
 from omega.cellstate.server import info_of
-from omega.cellstate.transaction import Basis, Intake, Position
-
-if TYPE_CHECKING:
-    from omega.cellstate.inspection import ChangedRecords
+from omega.cellstate.transaction import Intake, Position
 
 # Cuts of a cell's history on a server: looked for after each new connection (cellstate/cuts.py).
 
+UNCOMPARED = -1
+"""Number of opened connections of which none was compared."""
 UNNAMED = "client"
 """The author of a report by a process that has changed nothing yet."""
 
@@ -73,10 +72,12 @@ class RedisCuts(RedisCalls):
             return
         try:
             self.look_back()
-        except Unreachable:
-            raise  # the next command compares
-        except (Refused, StoreError):
+        except Forbidden:
             self._opened = opened  # the next command meets the same
+        except (Refused, StoreError) as error:
+            self._opened = UNCOMPARED  # the next command compares again: perhaps this server becomes the primary first
+            if isinstance(error, Unreachable):
+                raise
 
     @override
     def look_back(self) -> Cut | None:
@@ -412,13 +413,13 @@ class RedisReads(RedisCuts):
         return ids
 
     @override
-    def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        from omega.cellstate.inspection import ChangedRecords  # noqa: PLC0415 - most commands need no log
-        from omega.cellstate.redis.records import RawChangedRecords  # noqa: PLC0415
 
-        raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))
+        raw = records.RawChangedRecords.of(
+            self._run("changed_records", values, extra=self._known.get("pending", set()))
+        )
         fields = [(job_id, *each) for job_id, text, *_ in raw.jobs for each in self._chunk_fields(job_id, text)]
         apart = joined_chunks(fields, {field.decode(): runs for field, runs in raw.placed})
         read = {job_id: self._job(job_id, text, b"", apart.get(job_id, {})) for job_id, text, *_ in raw.jobs if text}
@@ -481,24 +482,18 @@ def _kind(text: bytes, size: int) -> KindUse:
     return KindUse(*records.read_kind(text.decode(), size))
 
 
-def facts_of(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:
-    """Return the facts of an entry of the log (None: of all kinds)."""
-    version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
-    basis = Basis.read(fields[b"basis"].decode()) if b"basis" in fields else None
-    facts = fields[b"facts"].decode()
-    settings = fields.get(b"settings", b"").decode()
-    lines = facts.split("\n") if facts else []
-    if kinds is not None:  # most lines of a log are skipped without parsing
-        lines = [line for line in lines if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words, basis, settings) for line in lines for words in fact_words(line)]
+def entry_of(key: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
+    """Return an entry of the log with its texts."""
+    basis, settings = (fields.get(name, b"").decode() for name in (b"basis", b"settings"))
+    return LogEntry(
+        version=int(key.partition(b"-")[0]), at_ms=int(fields[b"at"]), by=fields[b"by"].decode(),
+        facts=fields[b"facts"].decode(), basis=basis, settings=settings,
+    )  # fmt: skip
 
 
-_KINDS = {"places": "place", "submits": "submit"}
-
-
-def _kind_of(line: str) -> str:
-    word = line.partition(" ")[0]
-    return _KINDS.get(word, word)
+def facts_of(key: bytes, fields: Mapping[bytes, bytes], words: Container[str] | None = None) -> list[Fact]:
+    """Return the facts of an entry of the log (None: of all words)."""
+    return facts_in(entry_of(key, fields), words)
 
 
 # Sums of a cell on a server, read at one moment: `Queries.sums`.

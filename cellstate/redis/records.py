@@ -1,6 +1,5 @@
 """Records as the scripts write them, read into the types of the port and back (lua/parts/records.lua)."""
 
-import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from itertools import groupby
 from math import isinf
 from operator import itemgetter
 from sys import intern
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import quote
 
 import msgpack
@@ -32,9 +31,6 @@ from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_st
 from omega.cellstate.replies import Rows
 from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
-
-if TYPE_CHECKING:
-    from omega.cellstate.inspection import Inspection
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
@@ -365,16 +361,7 @@ class RawChangedRecords:
 
 # Records of the health of tasks: what `lua/health.lua` writes.
 
-_FORM = re.compile(rb"( \d+:\d+:\d+:\d+)+")
-
 
 def read_health(text: bytes) -> tuple[tuple[int, ...], ...]:
     """Read the record of a job: machine, placement, task, expiry of a grant (0: ready, 1: down) of each task."""
     return tuple(tuple(map(int, each.split(b":"))) for each in text.split())
-
-
-def read_health_field(inspection: "Inspection", field: str, value: bytes) -> None:
-    """Note the record of a job for the audit. Raises ValueError."""
-    if not _FORM.fullmatch(value):
-        raise ValueError(f"{value!r} is no record of the health of tasks")
-    inspection.health[field] = read_health(value)

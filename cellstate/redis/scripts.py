@@ -9,15 +9,20 @@ for the codec of jobs' records, ``--@fields`` for its constants alone and ``--@t
 a record (cellstate/schema.py).
 ``--@const UP 0, DOWN 2`` names numbers: they are written into the text in place of the names, because Lua has room for
 200 local variables in a script and looks each one up for every function that uses it, at every call.
+
+A script makes its functions anew at every call (0.1 to 0.5 µs each), so the loader leaves out those of included parts
+that it does not use (docs/decisions/0106-scripts-stay.md).
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from operator import itemgetter
+from textwrap import indent
 
 from omega.cellstate import keys as cell_keys, schema
 from omega.cellstate.descriptors import with_spare
@@ -55,7 +60,8 @@ def _include(source: str) -> str:
     lines = []
     for line in source.splitlines():
         if line.lstrip().startswith("--@include"):
-            lines += [_include(_part(name)) for name in line.split()[1:]]
+            before = line[: line.index("-")]
+            lines += [indent(_include(_part(name)), before) for name in line.split()[1:]]
         else:
             lines.append(line)
     text = "\n".join(lines)
@@ -64,8 +70,40 @@ def _include(source: str) -> str:
     return text
 
 
+FUNCTION = re.compile(
+    r"^ {0,2}(?:local )?function (?:\w+\.)*(\w+)\(.* end(?: +--.*)?$"
+    r"|^( {0,2})(?:local )?function (?:\w+\.)*(\w+)\(.*\n(?:.*\n)*?\2end$",
+    re.MULTILINE,
+)
+"""A function on one line, or up to the `end` below its beginning; those inside another one belong to it."""
+_UNCOUNTED = re.compile(r"^ *(?:--.*|local [\w, ]+)$", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(_UNCOUNTED.sub("", text)))
+
+
+def _without_unused(text: str) -> str:
+    """Leave out functions whose names stand nowhere else in the text, and then those that only they used.
+
+    Seen are those that stand at the left, or in a ``do``.
+    """
+    functions = {found.span(): (found[1] or found[3], _words(found[0])) for found in FUNCTION.finditer(text)}
+    used, left_out = _words(text), list[tuple[int, int]]()
+    while unused := [place for place, (name, own) in functions.items() if used[name] == own[name]]:
+        for place in unused:
+            used -= functions.pop(place)[1]
+        left_out += unused
+    kept, at = [], 0
+    for first, last in sorted(left_out):
+        kept.append(text[at:first])
+        at = last + 1
+    return "".join((*kept, text[at:]))
+
+
 def _with_constants(source: str) -> str:
-    lines = [line for line in source.splitlines() if line.startswith("--@const ")]
+    lines = [line for line in source.splitlines() if line.lstrip().startswith("--@const ")]
     constants: dict[str, str] = dict(_CONSTANT.findall(" ".join(lines)))
     if not constants:
         return source
@@ -204,6 +242,6 @@ def script(name: str) -> Script:
         + _locals(arguments, "", "ARGV")
         + _bounds(name, arguments)
         + f"local fixed_keys, fixed_args = {len(keys)}, {len(arguments)}\n"
-        + _with_constants(_with_rare_keys(_include(source), common, rare))
+        + _without_unused(_with_constants(_with_rare_keys(_include(source), common, rare)))
     )
     return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest(), tuple(keys), tuple(arguments))

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 
-from omega.cellstate.inspection import Inspection
 from omega.cellstate.ranges import indices
 from omega.cellstate.shards import PHASES, TRIES
 
@@ -74,10 +73,3 @@ def _failures(fields: Mapping[str, str], failures: list[tuple[str, ...]]) -> str
     if (failed is not None or spent) and failed not in spent:
         return f"it failed at {failed or 'nothing'}; tried too often were {', '.join(sorted(spent)) or 'none'}"
     return ""
-
-
-def read_directory_field(_: Inspection, path: str, value: bytes) -> None:
-    """Check the claim of an output directory for the audit. Raises ValueError."""
-    job, until = value.split(b" ")
-    if path[:1] != "/" or not job or not until.isdigit():
-        raise ValueError(f"{path!r}: {value!r} is no claim of a directory")

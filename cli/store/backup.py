@@ -20,7 +20,7 @@ from omega.queries import units
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from omega.cellstate.backup import Backup, Told
+    from omega.cellstate.backup import Image, Told
 
 STDOUT = "-"
 MOST_NAMED = 5
@@ -72,15 +72,15 @@ def _show(app: App, file: str, cells: Sequence[dict[str, Any]]) -> None:
     )
 
 
-def _held(content: "Backup") -> dict[str, Any]:
+def _held(content: "Image") -> dict[str, Any]:
     """Return what a backup holds: the numbers of machines, jobs, entries of the log, and of all records."""
     return {
         "cell": content.cell,
         "version": content.version,
         "schema": content.schema,
         "at_ms": content.at_ms,
-        "machines": len(content.bulk["machines"]),
-        "jobs": len(content.bulk["jobs"]),
+        "machines": len(content.hashes["machines"]),
+        "jobs": len(content.hashes["jobs"]),
         "entries": len(content.log),
         "records": content.records,
     }
@@ -116,7 +116,7 @@ def _write_file(app: App, names: Sequence[str], path: Path) -> list[dict[str, An
 
 def _write(app: App, names: Sequence[str], stream: BinaryIO, what: str) -> list[dict[str, Any]]:
     """Write cells to an empty file that can be read, and read each of them back. Raises BadInput if one differs."""
-    from omega.cellstate.backup import check_written, read_backup, write_file
+    from omega.cellstate.backup import file as backup_file, read_backup
     from omega.cli.version import number
     from omega.queries.cells import contents
 
@@ -128,9 +128,9 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO, what: str) -> list[
             about = 3 * held.machines + 2 * held.jobs + held.versions  # the number of records, for the progress bar
             content = read_backup(cell, app.now_ms(), _bar(bars, f"reading {name}", about))
             start = stream.tell()
-            size = write_file(content, stream, f"omega {number()}")
+            size = backup_file.write(content, stream, f"omega {number()}")
             stream.seek(start)
-            check_written(content, stream, what)
+            backup_file.check_written(content, stream, what)
             written.append(_held(content) | {"bytes": size})
     return written
 
@@ -201,12 +201,12 @@ def _keep(app: App, name: str, file: Path) -> str:
     return str(path)
 
 
-def _read(file: str) -> "list[Backup]":
-    from omega.cellstate.backup import read_file
+def _read(file: str) -> "list[Image]":
+    from omega.cellstate.backup import file as backup_file
 
     try:
         with Path(file).open("rb") as stream:
-            return read_file(stream, file)
+            return backup_file.read(stream, file)
     except OSError as error:
         raise BadInput(f"backup {file}: {error.strerror}; name a file that omega store backup wrote") from error
 
@@ -220,9 +220,9 @@ def _about(app: App, name: str) -> str:
     return text + (f"; running: {units.listing(held.schedulers)}" if held.schedulers else "")
 
 
-def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
+def _announce_missing(app: App, each: "Image", into: str, there: Collection[str]) -> None:
     """Print which machines of a backup have no live agent now, before anything is changed."""
-    from omega.cellstate.backup import without_agent
+    from omega.cellstate.backup.restore import without_agent
 
     agents = app.open(into).agents() if into in there else {}
     missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
@@ -236,14 +236,14 @@ def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str
         )
 
 
-def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
-    from omega.cellstate.audit import verify
-    from omega.cellstate.backup import restore as write_cell
+def _restore(app: App, each: "Image", into: str) -> dict[str, Any]:
+    from omega.cellstate.backup import restore as writing
     from omega.cellstate.server import connect
+    from omega.cellstate.verify import verify
 
     with render.progress(quiet=app.as_json) as bars:
         told = _bar(bars, f"writing {into}", each.records)
-        cell = app.closing(write_cell(connect(app.url), each, into, app.now_ms(), app.by, url=app.url, told=told))
+        cell = app.closing(writing.restore(connect(app.url), each, into, app.now_ms(), app.by, url=app.url, told=told))
     with render.busy(f"verifying {into}", quiet=app.as_json):
         report = verify(cell)
     audited = report.as_json()

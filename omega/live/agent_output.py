@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import NotFound
+from omega.cellstate.events import Place, parse
 from omega.cellstate.executors import simulates
 from omega.cellstate.model import MachineState
 from omega.cellstate.tasks import OutputPart, OutputRequest
@@ -77,13 +78,13 @@ def find_output(cell: "JobStore", record: "Job", group: int, task: int, placemen
 def _earlier(cell: "JobStore", job: "Job", groups: tuple[int, int], task: int, placement: int) -> tuple[int, int, int]:
     """Return group, machine and id of a placement of a task, from what is kept of the job's past."""
     _, history, read = job_log(cell, job)
-    facts = [each[3].split(" ") for each in history.events] if history else []
-    facts += [list(fact.words) for fact in read.facts]
+    kept = [event for each in history.events for event in parse(each[3])] if history else []
     known = {
-        int(words[1]): (int(words[4]), int(words[2]))
-        for words in facts
-        if words[0] == "place" and words[3] == job.id and int(words[4]) in groups and task in ranges.indices(words[5])
-    }
+        event.placement: (event.group, event.machine)
+        for event in (*kept, *(fact.event for fact in read.facts))
+        if isinstance(event, Place) and event.job == job.id and event.group in groups
+        and task in ranges.indices(event.tasks)
+    }  # fmt: skip
     ids = sorted(known)
     if placement == -1:
         placement = ids[-2] if len(ids) > 1 else 0

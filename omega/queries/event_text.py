@@ -8,9 +8,10 @@ from typing import Any
 
 from omega.cellstate import ranges
 from omega.cellstate.cuts import Cut
+from omega.cellstate.events import ENDS
 from omega.cellstate.resources import format_amount
 from omega.queries import units
-from omega.queries.events import ENDINGS, Event
+from omega.queries.events import Event
 from omega.queries.names import Names
 
 LONGEST_NAMES = 60
@@ -19,7 +20,7 @@ MOST_JOBS = 3
 """Maximum number of jobs listed by name; of more only the count is printed."""
 MOST_NAMED = 100
 """Events of a version whose machines and jobs are read together."""
-_VERBS = {kind: kind for kind in (*ENDINGS, "left")}
+_VERBS = {kind: kind for kind in (*ENDS, "left")}
 _VERBS["retried"] = "used up its restarts"
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
 _VERBS |= {"gate": "gate held", "pass": "gate released"}
@@ -110,7 +111,7 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
         tasks = f"{'the copy' if count == 1 else 'the copies'} of {tasks}"
     if kind == "place":
         return f"placed {tasks} of {who} on {where}"
-    if kind in ENDINGS or kind == "left":
+    if kind in ENDS or kind == "left":
         reason = _sort_of_reason(first)
         why = _why(first, names) if one else f": {reason}" if reason else ""
         verb = "ended" if kind == "lost" and reason.endswith(" left") else _VERBS[kind]

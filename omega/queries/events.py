@@ -1,27 +1,25 @@
 """The log of a cell as events: facts with their words named, read version by version."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from omega.cellstate import ranges
+from omega.cellstate import events as log
 from omega.cellstate.cuts import Cut
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.transaction import Verdict
 
 if TYPE_CHECKING:
+    from omega.cellstate.events import Fact
     from omega.cellstate.ports import Queries
-    from omega.cellstate.replies import Fact
     from omega.cellstate.resources import Dimensions
 
 CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
 FEW = 4
 """Versions read to learn a time of the log."""
-ENDINGS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
-NO_EVENTS = frozenset({"again", "aborted", "rejected"})
-"""Facts that only recordings and the audit read."""
 UNREADABLE = "unreadable"
 """The kind of an event with an unreadable fact."""
 
@@ -84,10 +82,9 @@ def log_words(kinds: Iterable[str]) -> frozenset[str]:
 def events_of(cell: "Queries", facts: "Iterable[Fact]") -> Iterator[Event]:
     """Yield facts as events. That of a cut has what was reported later, too."""
     for fact in facts:
-        word = fact.words[0]
-        if word == "cut":
+        if isinstance(fact.event, log.Cut):
             yield _with_report(event(fact, cell.dimensions), cell)
-        elif word not in NO_EVENTS:
+        elif not isinstance(fact.event, log.TransactionEvent):
             yield event(fact, cell.dimensions)
 
 
@@ -116,18 +113,27 @@ def current_kind(kind: str) -> str:
     return KINDS_BY_WORD.get(kind, kind)
 
 
+_PLAIN = (
+    "job", "machine", "placement", "group", "tasks", "name", "precedence", "how", "member", "incarnation", "reason",
+    "other", "of", "of_version",
+)  # fmt: skip
+"""Fields that users see under the same name."""
+
+
 def event(fact: "Fact", dimensions: "Dimensions") -> Event:
-    """Name the words of a fact; one of an unknown kind, or that cannot be read, keeps them as they are."""
-    word, *rest = fact.words
-    kind = KINDS_BY_WORD.get(word, word)
-    try:
-        job, machine, count, more = _READERS.get(word, _unread)(rest, dimensions)
-    except (ValueError, IndexError):
-        kind, (job, machine, count, more) = UNREADABLE, _unread(fact.words, dimensions)
+    """Name what a fact says; a line that is no fact keeps its words as they are."""
+    said = fact.event
+    kind = KINDS_BY_WORD.get(said.word, said.word)
+    if isinstance(said, log.NoFact):
+        kind, more = (UNREADABLE, list(said)) if said[0] in log.FORMS else (said[0], list(said[1:]))
+        values: dict[str, Any] = {"words": more}
+    else:
+        values = _values(said, dimensions)
     since, began_ms = fact.basis[:2] if fact.basis else (None, None)
+    job, machine, count = (values.pop(name, None) for name in ("job", "machine", "count"))
     return Event(
-        version=fact.version, at_ms=fact.at_ms, by=fact.by, kind=kind, job=job, machine=machine, count=count, more=more,
-        since=since, began_ms=began_ms,
+        version=fact.version, at_ms=fact.at_ms, by=fact.by, kind=kind, job=job, machine=machine, count=count,
+        more=values, since=since, began_ms=began_ms,
     )  # fmt: skip
 
 
@@ -135,153 +141,89 @@ KINDS_BY_WORD = {"done": "ended", "enlist": "register", "leave": "deregister", "
 """Kinds of events that the log stores under another word. The end of a job is finished or failed; see its state."""
 _WORDS = {kind: word for word, kind in KINDS_BY_WORD.items()}
 
-_Read = tuple[str | None, int | None, int | None, dict[str, Any]]
-"""Job, machine, count and details of a fact."""
-_Reader = Callable[[Sequence[str], "Dimensions"], _Read]
-_NUMBERS = ("count", "group", "incarnation", "machine", "number", "of_version", "placement", "precedence", "seen")
-_VALUES: Mapping[str, Callable[[str], Any]] = {
-    **dict.fromkeys(_NUMBERS, int),
-    "verdict": lambda word: Verdict(int(word)).name.lower(),
-    "removed": lambda word: word == "-",
-}
-
-
-def _named(fields: str, more: str | None = None) -> _Reader:
-    """Return a reader of facts with these words; with `more`, others may follow, the first under that name."""
-    required = fields.split()
-    names = required + (more or "").split()
-
-    def read(words: Sequence[str], _: "Dimensions") -> _Read:
-        if len(words) < len(required) or (more is None and len(words) > len(required)):
-            raise ValueError(f"{len(words)} words instead of {fields!r}")
-        values = {name: _VALUES.get(name, str)(word) for name, word in zip(names, words, strict=False)}
-        if "tasks" in values:
-            values["count"] = ranges.count(values["tasks"])
-        return values.pop("job", None), values.pop("machine", None), values.pop("count", None), values
-
-    return read
-
-
-def _tasks(words: Sequence[str], dimensions: "Dimensions") -> _Read:
-    rest = words[5:]
-    reason = " ".join(rest[1 + len(dimensions) :])
-    return _of_tasks(words, reason)
-
-
-def _left(words: Sequence[str], _: "Dimensions") -> _Read:
-    return _of_tasks(words, " ".join(words[5:]))
-
-
-def _of_tasks(words: Sequence[str], reason: str) -> _Read:
-    placement, machine, job, group, tasks = words[:5]
-    more = {"placement": int(placement), "group": int(group), "tasks": tasks}
-    if reason not in ("", "-"):
-        more["reason"] = reason
-    return job, int(machine), ranges.count(tasks), more
-
-
-def _assert(words: Sequence[str], dimensions: "Dimensions") -> _Read:
-    pools = []
-    for text in words[1:]:
-        leaves, *rest = text.split(";")
-        held, left, share = (dict(zip(dimensions.names, each.split(","), strict=True)) for each in rest)
-        amounts = {
-            "held": {name: int(word) for name, word in held.items()},
-            "left": {name: int(word) for name, word in left.items()},
-            "share": {name: None if word == "-" else float(word) for name, word in share.items()},
-        }
-        job = {"job": leaves[1:]} if leaves[:1] in ("=", "+") else {}
-        pools.append({"pools": [unquote(leaf) for leaf in leaves.split(",")[:-1]], **job, **amounts})
-    return words[0], None, None, {"asserted": pools}
-
-
-def _resize(words: Sequence[str], _: "Dimensions") -> _Read:
-    job, group, total, waiting, stopped = words[:5]
-    change = int(waiting) - int(stopped)
-    return job, None, abs(change), {"group": int(group), "total": int(total), "change": change}
-
-
-def _stalled(words: Sequence[str], _: "Dimensions") -> _Read:
-    return words[0], None, None, {"reason": " ".join(words[1:])}
-
-
-def _done(words: Sequence[str], _: "Dimensions") -> _Read:
-    state = JobState(int(words[1]))
-    return words[0], None, None, {} if state is JobState.DONE else {"state": state.name.lower()}
-
-
-def _join(words: Sequence[str], dimensions: "Dimensions") -> _Read:
-    capacity = dimensions.numbers([int(word) for word in words[3:]])
-    return None, int(words[0]), None, {"name": words[1], "capacity": capacity}
-
-
-def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
-    index, what, value = words[:3]
-    if what == "state":
-        return None, int(index), None, {"state": MachineState(int(value)).name.lower()}
-    if what == "attributes":
-        return None, int(index), None, {"attributes": int(value)}
-    if what == "tree":
-        return None, int(index), None, {"tree": None if value == "-" else int(value)}
-    return None, int(index), None, {"capacity": dimensions.numbers([int(word) for word in value.split(",")])}
-
-
-def _unfit(words: Sequence[str], _: "Dimensions") -> _Read:
-    return None, None, None, {"member": words[0], "incarnation": int(words[1]), "reason": " ".join(words[2:])}
-
-
-def _cut(words: Sequence[str], _: "Dimensions") -> _Read:
-    number, agreed, first_lost, seen, _last = map(int, words)
-    cut = Cut(number=number, agreed=agreed, first_lost=first_lost, seen=seen, at_ms=0, version=0, by=())
-    return None, None, None, cut.figures()
-
-
-def _limit(words: Sequence[str], dimensions: "Dimensions") -> _Read:
-    kind, jobs, lowest, highest, *amounts = [None if word == "-" else word for word in words]
-    numbers = [None if amount is None else int(amount) for amount in amounts]
-    more: dict[str, Any] = {"job_kind": kind, "jobs": jobs and int(jobs)}
-    more["resources"] = dict(zip(dimensions.names, numbers, strict=True))
-    more["precedence"] = [int(lowest), int(highest)] if lowest and highest else None
-    return None, None, None, more
-
-
-def _unread(words: Sequence[str], _: "Dimensions") -> _Read:
-    return None, None, None, {"words": list(words)}
-
-
-_READERS: Mapping[str, _Reader] = {
-    "submit": _named("job name job_kind precedence count"),
-    "attempt": _named("job"),
-    "place": _tasks,
-    "conflict": _named("job machine verdict count", "group seen"),
-    "assert": _assert,
-    **dict.fromkeys(ENDINGS, _tasks),
-    "left": _left,
-    "drop": _named("job group count how"),
-    "fail": _named("job group tasks reason"),
-    "requeue": _named("job group tasks"),
-    "late": _named("placement machine job group tasks how"),
-    "promote": _named("placement machine job group tasks how"),
-    **dict.fromkeys(("speculate", "unneeded"), _named("job group tasks")),
-    "gate": _stalled,
-    **dict.fromkeys(("hold", "pass", "release", "awaited", "met", "update", "updated"), _named("job", "other")),
-    "stalled": _stalled,
-    "resize": _resize,
-    **dict.fromkeys(("stop", "abandon"), _named("job count", "reason")),
-    "done": _done,
-    "join": _join,
-    "machine": _machine,
-    **dict.fromkeys(("enlist", "leave", "lapse"), _named("member incarnation", "")),
-    "fit": _named("member incarnation"),
-    "unfit": _unfit,
-    "limit": _limit,
-    "restore": _named("of_version", ""),
-    "cut": _cut,
-    "pool": _named("pool number removed", ""),
-    "trees": _unread,
-    "reset": _named("of"),
-    "epoch": _named("number of_version", ""),
-}
-"""Readers of the facts of the log: one for each fact that is an event."""
-KINDS = (*(KINDS_BY_WORD.get(word, word) for word in _READERS), UNREADABLE)
+KINDS = (
+    *(KINDS_BY_WORD.get(word, word) for word, form in log.FORMS.items() if not issubclass(form, log.TransactionEvent)),
+    UNREADABLE,
+)
 """Every kind of event, as ``omega events --kind`` takes it."""
+
+
+def _values(said: log.Event, dimensions: "Dimensions") -> dict[str, Any]:
+    """Return the fields of a fact under the names that users see."""
+    values: dict[str, Any] = {name: getattr(said, name) for name in _PLAIN if name in said.fields}
+    if isinstance(said, log.TaskEvent | log.SpanEvent):
+        values |= {"count": said.size, "reason": log.reason_of(said)}
+    values |= _of_job(said, dimensions) if isinstance(said, log.JobEvent) else _of_cell(said, dimensions)
+    return {name: value for name, value in values.items() if value != ""}
+
+
+def _of_job(said: log.JobEvent, dimensions: "Dimensions") -> dict[str, Any]:
+    match said:
+        case log.Submit():
+            return {"job_kind": said.kind, "count": said.total}
+        case log.Conflict():
+            seen = {"seen": said.seen} if said.verdict is Verdict.MOVED else {}
+            return {"verdict": said.verdict.name.lower(), "count": said.lacking, **seen}
+        case log.Assert():
+            return {"asserted": [_asserted(pool, dimensions) for pool in said.pools]}
+        case log.Resize():
+            change = said.added - said.stopped
+            return {"count": abs(change), "total": said.total, "change": change}
+        case log.Drop() | log.Stop():
+            return {"count": said.number}
+        case log.Done() if said.state is not JobState.DONE:
+            return {"state": said.state.name.lower()}
+        case log.Awaited():
+            return {"other": said.waiting}
+        case log.Fail():
+            return {"how": ""}  # it is the reason
+    return {}
+
+
+def _of_cell(said: log.Event, dimensions: "Dimensions") -> dict[str, Any]:
+    match said:
+        case log.Join():
+            return {"capacity": _named(said.capacity, dimensions)}
+        case log.MachineEvent():
+            return {said.what: _changed(said, dimensions)}
+        case log.Limit():
+            band = None if said.lowest is None or said.highest is None else [said.lowest, said.highest]
+            resources = _named(said.resources, dimensions, None)
+            return {"job_kind": said.kind, "jobs": said.jobs, "resources": resources, "precedence": band}
+        case log.Pool():
+            return {"name": "", "pool": said.name, "number": said.number, "removed": said.digest == "-"}
+        case log.Trees():
+            return {"words": [said.digest]}
+        case log.Epoch():
+            return {"number": said.number}
+        case log.Cut():
+            number, agreed, first_lost, seen, _ = map(int, said[1:])
+            cut = Cut(number=number, agreed=agreed, first_lost=first_lost, seen=seen, at_ms=0, version=0, by=())
+            return cut.figures()
+    return {}
+
+
+def _asserted(pool: log.AssertedPool, dimensions: "Dimensions") -> dict[str, Any]:
+    amounts = {
+        "held": _named(pool.before, dimensions),
+        "left": _named(pool.after, dimensions),
+        "share": _named(pool.share, dimensions, None),
+    }
+    leaves = [unquote(leaf) for leaf in pool.leaves.split(",")[:-1]]
+    return {"pools": leaves, **({"job": pool.job} if pool.job else {}), **amounts}
+
+
+def _named(amounts: Iterable[Any], dimensions: "Dimensions", missing: int | None = 0) -> dict[str, Any]:
+    """Name amounts; a fact may be older than the last resources of the cell."""
+    return dict(zip(dimensions.names, chain(amounts, repeat(missing)), strict=False))
+
+
+def _changed(said: log.MachineEvent, dimensions: "Dimensions") -> Any:
+    match said.what:
+        case "state":
+            return MachineState(said.new_number).name.lower()
+        case "attributes":
+            return said.new_number
+        case "tree":
+            return said.new_tree
+    return _named(said.new_capacity, dimensions)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omega.cellstate.digest.history import History, count_of, job_of, reason_of, winner_of
+from omega.cellstate.digest.history import History
 from omega.cellstate.digest.hours import Position, readable
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Conflict, End, Fact, Join, MachineEvent, Place, Submit, job_of, parse
 from omega.cellstate.transaction import Basis
 from omega.queries.events import KINDS_BY_WORD, Event, event
 from omega.schedulers.rolling import targets
@@ -130,10 +130,10 @@ def job_log(cell: "Queries", job: "Job") -> JobLog:
 def past(cell: "Queries", job: "Job", log: JobLog | None = None) -> Past:
     """Return the history of a job from what is kept of it, `log` if it was read."""
     at, history, read = log or job_log(cell, job)
-    if any(fact.words[0] == "conflict" for fact in read.facts):  # whose winners are other jobs
+    if any(isinstance(fact.event, Conflict) for fact in read.facts):  # whose winners are other jobs
         read = cell.newest_facts(at.version)
     found = Past(job=job, record=history or History.of(job))
-    submitted = _add(len(cell.dimensions), found.record, job, read.facts)
+    submitted = _add(found.record, job, read.facts)
     found.complete = submitted or (read.after <= at.version and job.order > at.since_order)
     found.unread = None if found.complete else unread_versions(at.version, read)
     dimensions = cell.dimensions
@@ -163,20 +163,19 @@ def unread_text(job: "Job", versions: tuple[int, int]) -> str:
     return f"{missing}; list them with omega events --job {job.id} --since {first - 1}"
 
 
-def _add(width: int, record: History, job: "Job", facts: list[Fact]) -> bool:
-    """Add the facts of the job in a cell of `width` resources; return whether its submission is among them."""
-    machines: dict[str, Fact] = {}
+def _add(record: History, job: "Job", facts: list[Fact]) -> bool:
+    """Add the facts of the job; return whether its submission is among them."""
+    machines: dict[int, Fact] = {}
     submitted = False
     for fact in facts:
-        words = fact.words
-        if words[0] in ("place", "machine", "join"):
-            machines[words[2 if words[0] == "place" else 1]] = fact
-        if words[0] == "evicted" and winner_of(" ".join(words[7 + width :])) == job.id:
-            record.add_eviction(words[3], count_of(words))
-        if job_of(words) == job.id:
-            submitted |= words[0] == "submit"
-            won = machines.get(words[2]) if words[0] == "conflict" else None
-            record.add(fact, count_of(words), reason_of(words, width), won)
+        said = fact.event
+        if isinstance(said, Place | MachineEvent | Join):
+            machines[said.machine] = fact
+        if isinstance(said, End) and said.winner == job.id:
+            record.add_eviction(said.job, said.size)
+        if job_of(said) == job.id:
+            submitted |= isinstance(said, Submit)
+            record.add(fact, machines.get(said.machine) if isinstance(said, Conflict) else None)
     return submitted
 
 
@@ -184,20 +183,20 @@ def _facts(record: History, job: "Job") -> Iterator[tuple[Fact, Mapping[str, Any
     """Yield the kept events as facts; a submission that the record does not have follows from the job."""
     if not any(kept[3].startswith("submit ") for kept in record.events):
         total = sum(group.total for group in job.groups)
-        words = ("submit", job.id, job.name, job.kind, str(job.precedence), str(total))
+        said = Submit(("submit", job.id, job.name, job.kind, str(job.precedence), str(total)))
         changed = any(kept[3].partition(" ")[0] in _CHANGES for kept in record.events)
-        yield Fact(0 if changed else job.modified, job.submitted_ms, job.submitter, words), None
-    for version, at_ms, by, words, basis, won in record.events:
+        yield Fact(0 if changed else job.modified, job.submitted_ms, job.submitter, said), None
+    for version, at_ms, by, line, basis, won in record.events:
         winner = None
         if won is not None:
             author, changed, word, other = won
             winner = {"by": author, "version": changed, "kind": word, "job": other}
-        yield Fact(version, at_ms, by, tuple(words.split(" ")), Basis(*basis) if basis else None), winner
+        yield Fact(version, at_ms, by, parse(line)[0], Basis(*basis) if basis else None), winner
 
 
 def _summed(fact: Fact, job: str) -> Event | None:
     """Return the event of several alike ones of a job, of which only the number is kept; None for a fact of its own."""
-    match fact.words:
+    match tuple(fact.event):
         case ("+", word, events, tasks) if events.isdecimal() and tasks.isdecimal():
             more, kind = {"events": int(events)}, KINDS_BY_WORD.get(word, word)
             return Event(

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.digest import results as digest_results
-from omega.cellstate.digest.history import ENDS, WITH_REASON, History, job_of, reason_of
+from omega.cellstate.digest.history import WITH_REASON, History
 from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import JobResults, TaskResult, field_of
+from omega.cellstate.events import Fail, Submit, TaskEvent, job_of, reason_of
 from omega.queries.job_history import JobLog, job_log, unread_json, unread_versions
 from omega.queries.job_state import group_names, own_losses
 from omega.queries.task_names import TaskNames
@@ -211,15 +212,15 @@ def _results(
     """
     position, known, read = log or job_log(cell, job)
     history, results = known or History.of(job), _stored(cell, job, chunk)
-    at, width, submitted = position.version, len(cell.dimensions), False
+    at, submitted = position.version, False
     for fact in read.facts:
-        words = fact.words
-        submitted |= words[:2] == ("submit", job.id)
-        if job_of(words) == job.id and (words[0] in ENDS or words[0] in ("place", "fail", "late", "promote", "left")):
-            reason = reason_of(words, width)
-            code = history.reason(reason) if reason and words[0] in WITH_REASON else 0
-            group, tasks = (words[2], words[3]) if words[0] == "fail" else (words[4], words[5])
-            results.add(words, int(group), ranges.spans(tasks), fact.at_ms, code)
+        said = fact.event
+        if job_of(said) != job.id:
+            continue
+        submitted |= isinstance(said, Submit)
+        if isinstance(said, TaskEvent | Fail):
+            reason = reason_of(said) if said.word in WITH_REASON else ""
+            results.add(said, fact.at_ms, history.reason(reason) if reason else 0)
     return results, history, None if submitted else unread_versions(at, read)
 
 

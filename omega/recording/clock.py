@@ -9,7 +9,7 @@ The offset of an author is the one nearest to 0 that satisfies this for all its 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from omega.cellstate.replies import LogEntry
+from omega.cellstate.events import LogEntry
 from omega.cellstate.transaction import Basis
 
 SLACK_MS = 20

@@ -4,14 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
-from omega.cellstate.logged_facts import facts_in
+from omega.cellstate.errors import BadInput
+from omega.cellstate.events import (
+    Awaited,
+    Conflict,
+    End,
+    Fact,
+    LogEntry,
+    NoFact,
+    Place,
+    Release,
+    Submit,
+    TransactionEvent,
+    facts_in,
+)
 from omega.cellstate.model import Job
-from omega.cellstate.replies import Fact
 from omega.recording.clock import server_times
 from omega.recording.recording import Segment
 
 ENDED = frozenset({"finished", "failed"})
-TAKEN_OFF = ENDED | {"retried", "lost", "evicted", "stopped"}
 Task = tuple[str, int, int]
 """Job, group and index of a task."""
 
@@ -70,13 +81,12 @@ class History:
 
 
 _OTHERS = frozenset(
-    {"join", "machine", "limit", "pool", "trees", "enlist", "leave", "lapse", "hold", "release", "stop", "resize",
-     "gate", "pass", "speculate", "update"}
+    {"join", "machine", "limit", "pool", "enlist", "hold", "release", "stop", "resize", "update"}
 )  # fmt: skip
 
 
 def history_of(segment: Segment) -> History:
-    """Return what happened in a segment. Raises ValueError or IndexError for entries that cannot be read."""
+    """Return what happened in a segment. Raises BadInput for an entry that cannot be read."""
     begin_ms = int(segment.picture["at_ms"])
     history = History(segment, begin_ms, segment.end_ms)
     live: dict[tuple[int, str, int], dict[int, TaskRun]] = {}
@@ -88,7 +98,7 @@ def history_of(segment: Segment) -> History:
             history.runs += runs
     times = server_times(segment.entries, segment.windows)
     for entry, now in zip(segment.entries, times, strict=True):
-        facts = facts_in(entry)
+        facts = readable_facts(entry)
         for fact in facts:
             _take(history, fact, now, live)
         if entry.basis:
@@ -99,29 +109,40 @@ def history_of(segment: Segment) -> History:
     return history
 
 
+def readable_facts(entry: LogEntry) -> list[Fact]:
+    """Return the facts of an entry. Raises BadInput when one cannot be read."""
+    try:
+        facts = facts_in(entry)
+    except ValueError:
+        raise BadInput(f"version {entry.version} of the recording: its basis {entry.basis!r} cannot be read") from None
+    if strange := next((fact.event for fact in facts if isinstance(fact.event, NoFact)), None):
+        raise BadInput(f"version {entry.version} of the recording: {strange.line!r} is no fact")
+    return facts
+
+
 def _take(history: History, fact: Fact, now: int, live: dict[tuple[int, str, int], dict[int, TaskRun]]) -> None:
-    word, words = fact.words[0], fact.words
-    if word == "place":
-        job, group = words[3], int(words[4])
-        runs = [TaskRun((job, group, i), int(words[2]), now) for i in ranges.indices(words[5])]
-        live[int(words[1]), job, group] = {run.task[2]: run for run in runs}
+    event = fact.event
+    if isinstance(event, Place):
+        job, group = event.job, event.group
+        runs = [TaskRun((job, group, i), event.machine, now) for i in ranges.indices(event.tasks)]
+        live[event.placement, job, group] = {run.task[2]: run for run in runs}
         history.runs += runs
-    elif word in TAKEN_OFF:
-        open_runs = live.get((int(words[1]), words[3], int(words[4])), {})
-        for i in ranges.indices(words[5]):
+    elif isinstance(event, End):
+        open_runs = live.get((event.placement, event.job, event.group), {})
+        for i in ranges.indices(event.tasks):
             if (run := open_runs.pop(i, None)) is not None:
-                run.end_ms, run.how = now, word
-    elif word == "submit":
-        history.submitted[words[1]] = now
-    elif word == "awaited":
-        history.waits.add(words[2])
-    elif word == "met":
-        history.freed[words[1]] = now
-    elif word in _OTHERS:
-        if word == "release" and words[1] not in history.freed and words[1] in history.submitted:
-            if not any(other.words[:2] == ("hold", words[1]) for _, other in history.facts):
-                history.waits.add(words[1])
-            history.freed[words[1]] = now
+                run.end_ms, run.how = now, event.word
+    elif isinstance(event, Submit):
+        history.submitted[event.job] = now
+    elif isinstance(event, Awaited):
+        history.waits.add(event.waiting)
+    elif isinstance(event, Release) and event.word == "met":
+        history.freed[event.job] = now
+    elif event.word in _OTHERS:
+        if isinstance(event, Release) and event.job not in history.freed and event.job in history.submitted:
+            if not any(other.event[:2] == ("hold", event.job) for _, other in history.facts):
+                history.waits.add(event.job)
+            history.freed[event.job] = now
         history.facts.append((now, fact))
 
 
@@ -134,17 +155,15 @@ def _count(history: History, facts: Sequence[Fact], now: int) -> None:
     jobs: dict[tuple[str, int], bool] = {}
     parts: dict[str, int] = {}
     for fact in facts:
-        word, words = fact.words[0], fact.words
-        if word == "again":
-            parts[words[1]] = parts.get(words[1], 0) + 1
-        job = words[3] if word == "place" else words[1] if word in ("conflict", "aborted", "rejected") else ""
-        if job:
-            place = job, parts.get(job, 0)
-            jobs[place] = jobs.get(place, False) or word == "conflict"
-            history.takers.setdefault(job, fact.by)
-        if word == "place":
-            decisions.tasks += ranges.count(words[5])
-        decisions.rejected += word == "rejected"
+        event = fact.event
+        if event.word == "again" and isinstance(event, TransactionEvent):
+            parts[event.job] = parts.get(event.job, 0) + 1
+        elif isinstance(event, Place | Conflict | TransactionEvent):
+            place = event.job, parts.get(event.job, 0)
+            jobs[place] = jobs.get(place, False) or isinstance(event, Conflict)
+            history.takers.setdefault(event.job, fact.by)
+        decisions.tasks += event.size if isinstance(event, Place) else 0
+        decisions.rejected += event.word == "rejected"
     decisions.calls += 1
     decisions.transactions += len(jobs)
     decisions.conflicts += sum(jobs.values())

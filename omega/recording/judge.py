@@ -12,17 +12,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omega.cellstate.logged_facts import facts_in
+from omega.cellstate.events import (
+    Aborted,
+    Awaited,
+    Conflict,
+    End,
+    Event,
+    Fact,
+    Fail,
+    JobEvent,
+    Join,
+    Limit,
+    LogEntry,
+    MachineEvent,
+    Outcome,
+    Place,
+    Release,
+    Resize,
+    SpanEvent,
+    Stop,
+    Submit,
+    events_in,
+)
 from omega.cellstate.logged_settings import read_pools
 from omega.cellstate.memory.commit import decide
 from omega.cellstate.memory.log_entries import write
 from omega.cellstate.memory.ranges import spans
 from omega.cellstate.model import JobState
-from omega.cellstate.replies import Fact, LogEntry
 from omega.cellstate.resources import Dimensions
+from omega.recording.history import readable_facts
 from omega.recording.recording import Segment
 from omega.recording.restored import NOBODY, Restored
-from omega.recording.transactions import ENDS, Part, parts_of, transaction_of
+from omega.recording.transactions import Part, parts_of, transaction_of
 
 MOST_NAMED = 5
 _STOPS = frozenset({"speculate", "unneeded", "promote", "restore", "reset"})
@@ -77,8 +98,8 @@ def judge(segment: Segment, dimensions: Dimensions) -> Judgement:
         judgement.stopped = "pools that lend in part are judged by shares that the log does not have"
         return judgement
     for entry in segment.entries:
-        facts = facts_in(entry)
-        if found := next((fact.words[0] for fact in facts if fact.words[0] in _STOPS), None):
+        facts = readable_facts(entry)
+        if found := next((fact.event.word for fact in facts if fact.event.word in _STOPS), None):
             judgement.stopped = f"version {entry.version} has the fact {found!r}, which is not judged"
             break
         try:
@@ -108,12 +129,12 @@ class _Judging:
             self.restored.cell.set_pools(pools, None, 0, NOBODY)
             ledger.open()
         if entry.basis:
-            for part in parts_of(facts, self.restored.size):
+            for part in parts_of(facts):
                 self._transaction(part)
         else:
             ledger.stamp += 1
             for fact in facts:
-                self._apply(fact.words, settings, ledger.stamp)
+                self._apply(fact.event, settings, ledger.stamp)
         ledger.version = entry.version
 
     # Transactions
@@ -125,19 +146,19 @@ class _Judging:
         if why:
             judgement.left_out[why] += 1
             ledger.stamp += 1
-            for words in part.facts:
-                self._apply(words, {}, ledger.stamp)
+            for event in part.facts:
+                self._apply(event, {}, ledger.stamp)
             return
         before = len(ledger.facts_now)
-        transaction = transaction_of(part, self._seen, self.restored.size)
+        transaction = transaction_of(part, self._seen)
         decide(ledger, transaction)
-        own = [tuple(line.split(" ")) for line in write(ledger.facts_now[before:]).split("\n") if line]
+        own = events_in(write(ledger.facts_now[before:]))
         judgement.judged += 1
         recorded, again = _essence(part.facts), _essence(own)
-        for words in part.facts:
-            if words[0] in ("place", "conflict", "aborted"):
-                judgement.verdicts[_verdict(words)] += 1
-            self._compare(words)
+        for event in part.facts:
+            if isinstance(event, Place | Conflict | Aborted):
+                judgement.verdicts[_verdict(event)] += 1
+            self._compare(event)
         if recorded != again:
             lacks, more = _difference(recorded, again)
             judgement.differ(self.version, f"job {part.job}: recorded {lacks or 'nothing'}, judged {more or 'nothing'}")
@@ -148,92 +169,86 @@ class _Judging:
 
     # What is not judged
 
-    def _apply(self, words: tuple[str, ...], settings: Mapping[str, Any], stamp: int) -> None:
+    def _apply(self, event: Event, settings: Mapping[str, Any], stamp: int) -> None:
         restored, jobs = self.restored, self.ledger.J
-        word = words[0]
-        if word == "place":
-            restored.place(words, stamp)
-        elif word in ENDS:
-            restored.end(words, stamp)
-            self._compare(words)
-        elif word in ("join", "machine"):
-            restored.machine(words, settings.get("attributes", {}), None)
-            self._compare(words)
-        elif word == "submit":
-            restored.submit(words[1], words[2], words[3], int(words[4]), int(words[5]))
-        elif word == "requeue":
-            restored.requeue(jobs[words[1]].groups[int(words[2])], spans(words[3]))
-        elif word == "fail":
-            restored.drop(words[1], int(words[2]), spans(words[3]))
-        elif word == "late":
-            restored.drop(words[3], int(words[4]), spans(words[5]))
-        elif word == "resize":
-            group, total, change, stopped = map(int, words[2:6])
-            restored.resize(words[1], group, total=total, change=change, stopped=stopped, taken=words[6:])
-        elif word == "update":
-            restored.update(words[1])
-        elif word == "limit":
-            restored.limit(words[1], [None if each == "-" else int(each) for each in words[2:]])
-        elif word in ("stop", "abandon"):
-            restored.stop(words[1], JobState.STOPPED if word == "stop" else JobState.ABANDONED)
-        elif word in ("hold", "release", "gate", "pass", "awaited", "met"):
-            self._wait(words)
+        match event:
+            case Place():
+                restored.place(event, stamp)
+            case End():
+                restored.end(event, stamp)
+                self._compare(event)
+            case Join() | MachineEvent():
+                restored.machine(event, settings.get("attributes", {}))
+                self._compare(event)
+            case Submit():
+                restored.submit(event)
+            case Fail():
+                restored.drop(event.job, event.group, spans(event.tasks))
+            case SpanEvent(word="requeue"):
+                restored.requeue(jobs[event.job].groups[event.group], spans(event.tasks))
+            case Outcome(word="late"):
+                restored.drop(event.job, event.group, spans(event.tasks))
+            case Resize():
+                restored.resize(event)
+            case Limit():
+                restored.limit(event.kind, [event.jobs, event.lowest, event.highest, *event.resources])
+            case Stop():
+                restored.stop(event.job, JobState.STOPPED if event.word == "stop" else JobState.ABANDONED)
+            case JobEvent(word="update"):
+                restored.update(event.job)
+            case JobEvent(word="hold" | "release" | "gate" | "pass" | "awaited" | "met"):
+                self._wait(event)
 
-    def _wait(self, words: tuple[str, ...]) -> None:
+    def _wait(self, event: JobEvent) -> None:
         """Hold a job back, or set it free when nothing holds it any more."""
-        word = words[0]
-        j = self.ledger.J[words[2] if word == "awaited" else words[1]]
-        reason = {"hold": "*", "gate": "!", "awaited": words[1], "met": words[-1]}.get(word, "")
-        if word in ("hold", "gate", "awaited"):
-            j.waits.append(reason)
-        elif word == "release" and len(words) > 2:
-            j.waits.clear()  # the last job that it waited for ended
-        elif word == "met":
-            j.waits[:] = [each for each in j.waits if each != reason]
-        else:
-            j.waits[:] = [each for each in j.waits if each not in (("*", "!") if word == "release" else ("!",))]
+        j = self.ledger.J[event.waiting if isinstance(event, Awaited) else event.job]
+        match event:
+            case Awaited():
+                j.waits.append(event.job)
+            case JobEvent(word="hold" | "gate"):
+                j.waits.append("*" if event.word == "hold" else "!")
+            case Release(word="met"):
+                j.waits[:] = [each for each in j.waits if each != event.other]
+            case Release() if event.other:
+                j.waits.clear()  # the last job that it waited for ended
+            case _:
+                j.waits[:] = [each for each in j.waits if each != "!" and (each != "*" or event.word == "pass")]
         if j.state <= JobState.HELD:
             j.state = JobState.HELD if j.waits else JobState.ACTIVE
 
-    def _compare(self, words: tuple[str, ...]) -> None:
+    def _compare(self, event: Event) -> None:
         """Compare number and amounts of the machine of a fact that has them."""
-        size = self.restored.size
-        if words[0] in ENDS:
-            machine, number, amounts = int(words[2]), int(words[6]), tuple(map(int, words[7 : 7 + size]))
-            if words[0] == "evicted" and ":" in words[-1]:
-                return  # the room that it frees is taken in the same transaction
-        elif words[0] == "machine":
-            machine, number, amounts = int(words[1]), int(words[4]), tuple(map(int, words[5 : 5 + size]))
-        else:
+        if not isinstance(event, End | MachineEvent):
             return
+        if isinstance(event, End) and event.word == "evicted" and ":" in event[-1]:
+            return  # the room that it frees is taken in the same transaction
         self.judgement.compared += 1
-        m, used = self.ledger.M[machine], self.restored.used(machine)
-        if (m.number, used) != (number, amounts):
+        m, used = self.ledger.M[event.machine], self.restored.used(event.machine)
+        if (m.number, used) != (event.number, event.amounts):
             name = m.name
             self.judgement.differ(
                 self.version,
-                f"machine {name}: recorded number {number}, {list(amounts)}; twin {m.number}, {list(used)}",
+                f"machine {name}: recorded number {event.number}, {list(event.amounts)}; twin {m.number}, {list(used)}",
             )
 
 
-def _verdict(words: tuple[str, ...]) -> str:
-    if words[0] == "conflict":
-        return "moved" if words[3] == "7" else "full"
-    return "placed" if words[0] == "place" else "aborted"
+def _verdict(event: Place | Conflict | Aborted) -> str:
+    if isinstance(event, Conflict):
+        return event.verdict.name.lower()
+    return "placed" if isinstance(event, Place) else "aborted"
 
 
-def _essence(facts: Sequence[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
+def _essence(facts: Sequence[Event]) -> Counter[tuple[str, ...]]:
     """Return what must be equal: placements, evictions, rejected and aborted claims, in any order."""
     found: Counter[tuple[str, ...]] = Counter()
-    for words in facts:
-        if words[0] in ("place", "evicted", "fail", "drop"):
-            found[words] += 1
-        elif words[0] == "conflict":
-            found[(*words[:4], *words[5:])] += int(words[4])
-        elif words[0] == "aborted":
-            for each in words[2:]:
-                machine, group, count = each.split(":")
-                found["aborted", words[1], machine, group] += int(count)
+    for event in facts:
+        if isinstance(event, Conflict):
+            found[(*event[:4], *event[5:])] += event.lacking
+        elif isinstance(event, Aborted):
+            for each in event.claims:
+                found["aborted", event.job, str(each.machine), str(each.group)] += each.tasks
+        elif event.word in ("place", "evicted", "fail", "drop"):
+            found[event] += 1
     return found
 
 

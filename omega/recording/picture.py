@@ -5,14 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from omega.cellstate.audit.reading import CellState, read
 from omega.cellstate.errors import Refused
+from omega.cellstate.events import Place
 from omega.cellstate.logged_settings import plain_pools
 from omega.recording.file import Sink
 from omega.recording.job_rows import row_of
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
+    from omega.cellstate.primary import Primary
 
 CHUNK = 1_000
 """Machines, jobs or runs in a frame."""
@@ -23,64 +24,60 @@ Row = TypeVar("Row")
 def take(cell: "Queries", sink: Sink) -> int:
     """Write a picture of the cell; returns its version. Raises Refused when the cell changes too fast to be read."""
     for _ in range(ATTEMPTS):
-        state = read(cell)
-        pools = cell.pools()
-        if state is not None and pools.version <= state.version:
+        reading, pools = cell.read_records(), cell.pools()
+        if reading is not None and pools.version <= reading.primary.version:
             break
     else:
         raise Refused(f"cell {cell.name}: changes faster than it can be read; record again when it is quieter")
-    now_ms = cell.store_ms()
+    state, now_ms = reading.primary, cell.store_ms()
     schedulers = {
         name: {"lives": lives, "settings": figures.get("settings", {})}
         for name, (_, lives, figures) in cell.members().items()
     }
     limits = {
-        kind: [use.limits.jobs, list(use.limits.precedence), list(use.limits.resources)]
-        for kind, use in state.kinds.items()
+        kind: [limits.jobs, list(limits.precedence), list(limits.resources)] for kind, limits in state.limits.items()
     }
     sink.write(
         "picture", version=state.version, at_ms=now_ms, placements=state.placements, limits=limits,
         schedulers=schedulers, **plain_pools(pools),
     )  # fmt: skip
-    _write_machines(cell, state, sink)
-    _write_jobs(cell, state, sink)
+    _write_machines(state, sink)
+    _write_jobs(state, sink)
     times = sorted(cell.placed_by(), key=lambda each: each[1])
     newest = {
-        int(fact.words[1]): fact.at_ms + (fact.basis.ahead_ms if fact.basis else 0)
+        fact.event.placement: fact.at_ms + (fact.basis.ahead_ms if fact.basis else 0)
         for fact in cell.newest_facts(0, "place").facts
-        if fact.words[0] == "place"
+        if isinstance(fact.event, Place)
     }
     for part in _chunks(_runs(state, times, newest)):
         sink.write("runs", rows=part)
     return state.version
 
 
-def _write_machines(cell: "Queries", state: CellState, sink: Sink) -> None:
+def _write_machines(state: "Primary", sink: Sink) -> None:
     """Write index, name, number, state, executor, capacity, allocated amounts and attributes of each machine."""
     for part in _chunks(sorted(state.rows)):
         rows = []
-        for index, (name, attributes) in zip(part, cell.described(part), strict=True):
+        for index in part:
+            name, attributes = state.described.get(index, ("", ()))
             _, number, status, executor, *_ = row = state.rows[index]
             capacity, allocated = state.amounts(row)
             rows.append([index, name, number, status, executor, capacity, allocated, dict(attributes)])
         sink.write("machines", rows=rows)
 
 
-def _write_jobs(cell: "Queries", state: CellState, sink: Sink) -> None:
-    for part in _chunks(sorted(state.jobs.values(), key=lambda job: job.order)):
-        bare = [job.id for job in part if job.id in state.bare]
-        specs = cell.specs(bare) if bare else {}
-        sink.write("jobs", rows=[row_of(job, specs.get(job.id, job.spec)) for job in part])
+def _write_jobs(state: "Primary", sink: Sink) -> None:
+    for part in _chunks(state.jobs.values()):
+        sink.write("jobs", rows=[row_of(job, job.spec) for job in part])
 
 
-def _runs(state: CellState, times: Sequence[tuple[int, int]], newest: Mapping[int, int]) -> Iterator[list[Any]]:
+def _runs(state: "Primary", times: Sequence[tuple[int, int]], newest: Mapping[int, int]) -> Iterator[list[Any]]:
     """Yield machine, placement, job, group, tasks, leaving and start (ms, server's clock; -1: unknown) of the runs."""
     last = [placement for _, placement in times]
-    for runs in state.runs.values():
-        for run in runs:
-            place = bisect_left(last, run.placement)
-            began = newest.get(run.placement, times[place][0] if place < len(times) else -1)
-            yield [run.machine, run.placement, run.job, run.group, run.tasks, int(run.leaving), began]
+    for run in sorted(state.runs, key=lambda run: (run.machine, run.placement, run.leaving)):
+        place = bisect_left(last, run.placement)
+        began = newest.get(run.placement, times[place][0] if place < len(times) else -1)
+        yield [run.machine, run.placement, run.job, run.group, run.tasks, int(run.leaving), began]
 
 
 def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:

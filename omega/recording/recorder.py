@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.replies import LogEntry
+from omega.cellstate.events import JobEvent, LogEntry, events_in
 from omega.recording.file import FORMAT, Sink
 from omega.recording.job_rows import row_of
 from omega.recording.picture import take
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 PAGE = 500
 """Entries of the log read at once: a few milliseconds of the server's time."""
-SUBMISSIONS = ("submit ", "submits ")
-UPDATES = ("update ",)
-"""Beginnings of lines after which the record of a job is read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,8 +108,7 @@ class Recorder:
 
     def _fetch(self, entries: Sequence[LogEntry]) -> None:
         """Write the records of the jobs that these entries submit, and of those that get a new version."""
-        ids = [each for entry in entries for each in jobs_in(entry.facts, SUBMISSIONS)]
-        again = [each for entry in entries for each in jobs_in(entry.facts, UPDATES)]
+        ids, again = jobs_in(entries, "submit"), jobs_in(entries, "update")
         if again:
             jobs = self.cell.jobs_by_id(again)
             self.sink.write("updated", rows=[row_of(job, {}) for job in jobs.values()])
@@ -164,8 +160,7 @@ class Recorder:
         return final
 
 
-def jobs_in(facts: str, beginnings: tuple[str, ...]) -> list[str]:
-    """Return the ids of the jobs in the lines of an entry that begin so."""
-    if not any(each in facts for each in beginnings):
-        return []
-    return [line.split(" ", 2)[1] for line in facts.split("\n") if line.startswith(beginnings)]
+def jobs_in(entries: Sequence[LogEntry], word: str) -> list[str]:
+    """Return the ids of the jobs in the facts of a word."""
+    events = (event for entry in entries if word in entry.facts for event in events_in(entry.facts, (word,)))
+    return [event.job for event in events if isinstance(event, JobEvent)]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.events import LogEntry
 from omega.cellstate.model import Job
-from omega.cellstate.replies import LogEntry
 from omega.cellstate.resources import Dimensions
 from omega.recording.clock import Window
 from omega.recording.file import Reading

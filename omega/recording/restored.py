@@ -1,18 +1,18 @@
 """The twin with the state of a recording's picture; changes of it that are not judged, as the log states them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
-from omega.cellstate.logged_facts import fact_words
+from omega.cellstate.events import End, Join, MachineEvent, Place, Resize, SpanEvent, Submit, events_in
 from omega.cellstate.logged_settings import read_pools
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.memory.jobs import enter
 from omega.cellstate.memory.machines import equip
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, spans
-from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
+from omega.cellstate.memory.records import GroupRow, MachineRow, allocated
 from omega.cellstate.memory.tasks import book, count_admitted, occupy
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
 from omega.cellstate.resources import Dimensions
@@ -114,11 +114,12 @@ class Restored:
 
     # Changes as the log states them
 
-    def submit(self, job_id: str, name: str, kind: str, precedence: int, total: int) -> None:
+    def submit(self, event: Submit) -> None:
         """Add a job: by its record, else by what was placed of it."""
+        job_id, total = event.job, event.total
         job = self.segment.submitted.get(job_id)
         if job is None:
-            self._guess(job_id, total, name=name, kind=kind, precedence=precedence)
+            self._guess(event)
             return
         spec = spec_of(job)
         if spec.total != total:
@@ -131,14 +132,14 @@ class Restored:
             spec = replace(spec, groups=groups)
         enter(self.ledger, spec, 0, held=False)
 
-    def _guess(self, job_id: str, total: int, *, name: str = "", kind: str = "batch", precedence: int = 0) -> JobRow:
-        self.guessed.add(job_id)
-        needs = self._needs.get(job_id, {})
+    def _guess(self, event: Submit) -> None:
+        self.guessed.add(event.job)
+        needs = self._needs.get(event.job, {})
         groups = tuple(
-            TaskGroup(needs.get(i, (0,) * self.size), max(1, total)) for i in range(max(needs, default=0) + 1)
+            TaskGroup(needs.get(i, (0,) * self.size), max(1, event.total)) for i in range(max(needs, default=0) + 1)
         )
-        spec = JobSpec(job_id, name or job_id, kind, groups, precedence=precedence, gang=Gang.NO)
-        return enter(self.ledger, spec, 0, held=False)
+        spec = JobSpec(event.job, event.name, event.kind, groups, precedence=event.precedence, gang=Gang.NO)
+        enter(self.ledger, spec, 0, held=False)
 
     def limit(self, kind: str, words: list[Any]) -> None:
         """Set the limits of a kind: jobs, lowest and highest precedence, amounts; None for none."""
@@ -149,24 +150,23 @@ class Restored:
         k.limited = any(amount is not None for amount in k.limit)
         k.unrestricted = not k.limited and k.max_jobs is None and k.lowest is None
 
-    def place(self, words: tuple[str, ...], stamp: int) -> None:
+    def place(self, event: Place, stamp: int) -> None:
         """Place tasks without judging them."""
-        placement, machine, job_id, group = int(words[1]), int(words[2]), words[3], int(words[4])
-        m, j = self.ledger.M[machine], self.ledger.J[job_id]
-        g, tasks = j.groups[group], spans(words[5])
+        m, j = self.ledger.M[event.machine], self.ledger.J[event.job]
+        g, tasks = j.groups[event.group], spans(event.tasks)
         inside, g.waiting = span_split(g.waiting, tasks)
         count = span_count(inside)
         g.unplaced, j.unplaced = g.unplaced - count, j.unplaced - count
         self.ledger.touch(m, stamp)
-        self._stand(machine, placement, job_id, group, tasks)
-        self.ledger.placements = placement
+        self._stand(event.machine, event.placement, event.job, event.group, tasks)
+        self.ledger.placements = event.placement
 
-    def end(self, words: tuple[str, ...], stamp: int) -> None:
+    def end(self, event: End, stamp: int) -> None:
         """Take tasks off their machine. Raises KeyError for tasks that are not there."""
-        how, placement, machine, job_id, group = words[0], int(words[1]), int(words[2]), words[3], int(words[4])
-        m, j = self.ledger.M[machine], self.ledger.J[job_id]
+        how, placement, job_id, group = event.word, event.placement, event.job, event.group
+        m, j = self.ledger.M[event.machine], self.ledger.J[job_id]
         g, tasks = m.runs[placement]
-        gone, rest = span_split(tasks, spans(words[5]))
+        gone, rest = span_split(tasks, spans(event.tasks))
         count, before = span_count(gone), j.placed
         self.ledger.touch(m, stamp)
         occupy(m, g, -count)
@@ -208,28 +208,24 @@ class Restored:
         if held := self.delayed.get((job_id, group)):
             self.delayed[job_id, group] = span_split(held, tasks)[1]
 
-    def resize(
-        self, job_id: str, group: int, *, total: int, change: int, stopped: int, taken: Sequence[str] = ()
-    ) -> None:
-        """Set the total of a group; its waiting tasks change by `change`, after `stopped` running ones ended.
-
-        Added tasks have the next numbers, or are `taken`: theirs, and how many the group has given out then.
+    def resize(self, event: Resize) -> None:
+        """Set the total of a group, after running tasks ended. Added tasks have the next numbers, or those it takes.
 
         To remove more than wait, lost tasks whose delay has not ended wait first.
         """
-        j = self.ledger.J[job_id]
-        g = j.groups[group]
-        if stopped - change > g.unplaced and (held := self.delayed.get((job_id, group))):
+        j, change = self.ledger.J[event.job], event.added
+        g = j.groups[event.group]
+        if event.stopped - change > g.unplaced and (held := self.delayed.get((event.job, event.group))):
             self.requeue(g, held)
-        if taken:
-            g.waiting, g.indices = span_add(g.waiting, spans(taken[0])), int(taken[1])
+        if event.taken:
+            g.waiting, g.indices = span_add(g.waiting, spans(event.taken)), event.given
         elif change > 0:
             g.waiting = span_add(g.waiting, (g.indices, g.indices + change - 1))
             g.indices += change
         elif change < 0:
             left = ranges.take(ranges.spell(_pairs(g.waiting)), max(0, g.unplaced + change))[0]
             g.waiting = NONE if left == ranges.EMPTY else spans(left)
-        g.unplaced, j.unplaced, g.total = g.unplaced + change, j.unplaced + change, total
+        g.unplaced, j.unplaced, g.total = g.unplaced + change, j.unplaced + change, event.total
 
     def update(self, job_id: str) -> None:
         """Add the groups of a new version of a job, without tasks. Raises KeyError without a record of the job."""
@@ -246,26 +242,26 @@ class Restored:
             g.stopped += g.unplaced
             g.unplaced, g.waiting = 0, NONE
 
-    def machine(self, words: tuple[str, ...], attributes: Mapping[str, Any], executor: int | None) -> None:
+    def machine(self, event: Join | MachineEvent, attributes: Mapping[str, Any]) -> None:
         """Add or change a machine: its number is that of the fact."""
-        index = int(words[1])
-        if words[0] == "join":
-            m = self.ledger.M.get(index) or self._machine(index, words[2])
-            self._set_capacity(m, tuple(map(int, words[4 : 4 + self.size])))
-            m.state, m.attributes, m.number = MachineState.UP, attributes.get(words[2], {}), int(words[3])
-            m.executor = m.executor if executor is None else executor
+        index = event.machine
+        if isinstance(event, Join):
+            m = self.ledger.M.get(index) or self._machine(index, event.name)
+            self._set_capacity(m, event.capacity)
+            m.state, m.attributes, m.number = MachineState.UP, attributes.get(event.name, {}), event.number
             return
         m = self.ledger.M[index]
         self.ledger.touch(m, self.ledger.stamp)
-        if words[2] == "state":
-            m.state = MachineState(int(words[3]))
-        elif words[2] == "capacity":
-            self._set_capacity(m, tuple(map(int, words[3].split(","))))
-        elif words[2] == "tree":
-            m.tree = None if words[3] == "-" else int(words[3])
-        elif words[2] == "attributes":
-            m.attributes = attributes.get(m.name, m.attributes)
-        m.number = int(words[4])
+        match event.what:
+            case "state":
+                m.state = MachineState(event.new_number)
+            case "capacity":
+                self._set_capacity(m, event.new_capacity)
+            case "tree":
+                m.tree = event.new_tree
+            case "attributes":
+                m.attributes = attributes.get(m.name, m.attributes)
+        m.number = event.number
 
 
 def _pairs(flat: Spans) -> list[tuple[int, int]]:
@@ -278,11 +274,9 @@ def _needs_in(segment: Segment) -> dict[str, dict[int, tuple[int, ...]]]:
     nothing = (0,) * len(segment.machines[0][5]) if segment.machines else ()
     if not segment.missing:
         return needs
-    for entry in segment.entries:
-        for line in entry.facts.split("\n"):
-            words = fact_words(line)[0] if line else ("",)
-            if words[0] == "place" and words[3] in segment.missing:
-                needs.setdefault(words[3], {})[int(words[4])] = tuple(map(int, words[6:]))
-            elif words[0] in ("requeue", "fail", "resize") and words[1] in segment.missing:
-                needs.setdefault(words[1], {}).setdefault(int(words[2]), nothing)
+    for event in (event for entry in segment.entries for event in events_in(entry.facts)):
+        if isinstance(event, Place) and event.job in segment.missing:
+            needs.setdefault(event.job, {})[event.group] = event.need
+        elif isinstance(event, SpanEvent | Resize) and event.job in segment.missing:
+            needs.setdefault(event.job, {}).setdefault(event.group, nothing)
     return needs

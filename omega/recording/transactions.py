@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from omega.cellstate import ranges
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Aborted, Assert, Conflict, End, Event, Fact, Place, Rejected, TransactionEvent
 from omega.cellstate.transaction import FORMS, Claim, Detection, Mode, Transaction, Verdict
 
 _STEPS = {"conflict": 0, "aborted": 1, "rejected": 2, "assert": 3, "evicted": 4, "place": 4}
@@ -12,7 +11,6 @@ _STEPS = {"conflict": 0, "aborted": 1, "rejected": 2, "assert": 3, "evicted": 4,
 _PLACING = _STEPS["assert"]
 _ONCE = frozenset({"aborted", "rejected", "assert"})
 _MODES = {letter: form for form, letter in FORMS.items()}
-ENDS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
 
 
 @dataclass
@@ -20,7 +18,7 @@ class Part:
     """The facts of one transaction of a call, and its mode and detection; `unclear`: why it cannot be judged again."""
 
     job: str
-    facts: list[tuple[str, ...]] = field(default_factory=list)
+    facts: list[Event] = field(default_factory=list)
     step: int = 0
     """The last of `_STEPS` that was read."""
     mode: Mode = Mode.INCREMENTAL
@@ -28,54 +26,49 @@ class Part:
     unclear: str = ""
 
 
-def parts_of(facts: Sequence[Fact], size: int) -> list[Part]:
-    """Return the transactions of a call in order; the cell has `size` resources."""
+def parts_of(facts: Sequence[Fact]) -> list[Part]:
+    """Return the transactions of a call in order."""
     forms = facts[0].basis.forms if facts and facts[0].basis else ""
-    parts = _split(facts, size, gangs=forms in ("g", "k"))
+    parts = _split(facts, gangs=forms in ("g", "k"))
     _set_forms(parts, forms)
     for part in parts:
         part.unclear = part.unclear or _unclear(part)
     return parts
 
 
-def _split(facts: Sequence[Fact], size: int, *, gangs: bool) -> list[Part]:
+def _split(facts: Sequence[Fact], *, gangs: bool) -> list[Part]:
     """Part the facts of a call; with `gangs`, placements after rejected claims of a job are another transaction."""
     parts: list[Part] = []
     for fact in facts:
-        words = fact.words
-        job = _transaction_of(words, size)
+        event = fact.event
+        job = _transaction_of(event)
         part = parts[-1] if parts else None
-        if words[0] == "again":
-            if part is not None and (part.job != words[1] or part.step == _STEPS["place"]):
-                parts.append(Part(words[1]))
+        if event.word == "again":
+            if part is not None and (part.job != job or part.step == _STEPS["place"]):
+                parts.append(Part(job or ""))
             continue
         if job is None:
             if part is not None:
-                part.facts.append(words)
+                part.facts.append(event)
             continue
-        step = _STEPS[words[0]]
-        over = part is not None and (step < part.step or (step == part.step and words[0] in _ONCE and bool(part.facts)))
+        step = _STEPS[event.word]
+        again = part is not None and step == part.step and event.word in _ONCE and bool(part.facts)
+        over = part is not None and (step < part.step or again)
         if gangs and part is not None and part.facts and step >= _PLACING > part.step:
             over = True
         if part is None or part.job != job or over:
             part = Part(job)
             parts.append(part)
-        part.facts.append(words)
+        part.facts.append(event)
         part.step = step
     return parts
 
 
-def _transaction_of(words: tuple[str, ...], size: int) -> str | None:
+def _transaction_of(event: Event) -> str | None:
     """Return the job whose transaction a fact begins or belongs to; None for one that follows another fact."""
-    word = words[0]
-    if word in ("conflict", "aborted", "rejected", "assert"):
-        return words[1]
-    if word == "place":
-        return words[3]
-    if word == "evicted":
-        cause, _, evictor = " ".join(words[7 + size :]).partition(":")
-        return evictor if cause in ("precedence", "fair-share") else None
-    return None
+    if isinstance(event, Conflict | TransactionEvent | Assert | Place):
+        return event.job
+    return event.winner or None if isinstance(event, End) else None
 
 
 def _set_forms(parts: Sequence[Part], forms: str) -> None:
@@ -88,17 +81,18 @@ def _set_forms(parts: Sequence[Part], forms: str) -> None:
 
 
 def _unclear(part: Part) -> str:
-    for words in part.facts:
-        if words[0] == "rejected":
-            return "other verdicts"
-        if words[0] == "assert":
-            return "assertions between pools"
-        if words[0] == "aborted" and any(each.endswith("!") for each in words[2:]):
-            return "failed gangs that would have evicted"
+    for event in part.facts:
+        match event:
+            case Rejected():
+                return "other verdicts"
+            case Assert():
+                return "assertions between pools"
+            case Aborted() if any(claim.evicts for claim in event.claims):
+                return "failed gangs that would have evicted"
     return ""
 
 
-def transaction_of(part: Part, seen: Callable[[int], int], size: int) -> Transaction:
+def transaction_of(part: Part, seen: Callable[[int], int]) -> Transaction:
     """Return a transaction that asks for what the recorded one got, and for what it did not get.
 
     `seen` returns the number of a machine that a coarse claim must have seen to be placed. The log has the order of
@@ -109,21 +103,22 @@ def transaction_of(part: Part, seen: Callable[[int], int], size: int) -> Transac
     claims: list[Claim] = []
     rest: list[tuple[Claim, bool]] = []
     victims: list[tuple[int, int]] = []
-    for words in part.facts:
-        if words[0] == "evicted" and _transaction_of(words, size):
-            victims.append((int(words[1]), ranges.count(words[5])))
-        elif words[0] == "place":
-            machine, group = int(words[2]), int(words[4])
-            claims.append(Claim(machine, group, ranges.count(words[5]), seen=seen(machine), evict=tuple(victims)))
-            victims = []
-        elif words[0] == "aborted":
-            for each in words[2:]:
-                machine, group, count = map(int, each.split(":"))
-                claims.append(Claim(machine, group, count, seen=seen(machine)))
-        elif words[0] == "conflict":
-            machine, verdict, count, group = int(words[2]), Verdict(int(words[3])), int(words[4]), int(words[5])
-            number = int(words[6]) if verdict is Verdict.MOVED else seen(machine)
-            rest.append((Claim(machine, group, count, seen=number), verdict is Verdict.MOVED))
+    for event in part.facts:
+        match event:
+            case End() if event.winner:
+                victims.append((event.placement, event.size))
+            case Place():
+                machine = event.machine
+                claims.append(Claim(machine, event.group, event.size, seen=seen(machine), evict=tuple(victims)))
+                victims = []
+            case Aborted():
+                claims += [
+                    Claim(each.machine, each.group, each.tasks, seen=seen(each.machine)) for each in event.claims
+                ]
+            case Conflict():
+                moved = event.verdict is Verdict.MOVED
+                number = event.seen if moved else seen(event.machine)
+                rest.append((Claim(event.machine, event.group, event.lacking, seen=number), moved))
     shared = {claim.machine for claim in claims}
     last = [claim for claim, early in rest if not early and claim.machine in shared]
     first = [claim for claim, early in rest if early or claim.machine not in shared]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from omega.cellstate import ranges
+from omega.cellstate import events as log, ranges
 from omega.cellstate.logged_settings import read_pools
 from omega.cellstate.model import Gang, Job, JobSpec, Limits, MachineSpec, MachineState
 from omega.cellstate.pools import Pools
@@ -147,33 +147,34 @@ class _Building:
         """Turn the facts about machines, limits and jobs into events."""
         away = {index for index in self.machines if index not in self.places}
         for at_ms, fact in self.history.facts:
-            words, at = fact.words, self.seconds(at_ms)
-            match words[0]:
-                case "join" | "machine":
-                    self._machine(words, at, away)
-                case "limit":
-                    self.events.append(LimitEvent(at, words[1], _limits(words)))
-                case "hold" | "release" | "stop" if words[1] in jobs and words[1] not in self.history.waits:
-                    self.events.append(JobEvent(at, words[1], words[0]))
-                case "pool":
-                    self.defects.add("pools")
-                case "update":
+            event, at = fact.event, self.seconds(at_ms)
+            match event:
+                case log.Join() | log.MachineEvent():
+                    self._machine(event, at, away)
+                case log.Limit():
+                    self.events.append(LimitEvent(at, event.kind, _limits(event)))
+                case log.JobEvent(word="hold" | "release" | "stop"):
+                    if event.job in jobs and event.job not in self.history.waits:
+                        self.events.append(JobEvent(at, event.job, event.word))
+                case log.JobEvent(word="update"):
                     self.defects.add("updated")
-                case "resize":
+                case log.Resize():
                     self.defects.add("resized")
+                case log.Pool():
+                    self.defects.add("pools")
 
-    def _machine(self, words: tuple[str, ...], at: float, away: set[int]) -> None:
-        index = int(words[1])
-        if words[0] == "join":
+    def _machine(self, event: log.Join | log.MachineEvent, at: float, away: set[int]) -> None:
+        index = event.machine
+        if isinstance(event, log.Join):
             attributes = self.machines[index].attributes if index in self.machines else {}
-            spec = MachineSpec(words[2], tuple(map(int, words[4:])), attributes)
+            spec = MachineSpec(event.name, event.capacity, attributes)
             known = self.machines.get(index)
             self.machines[index] = spec
             if known != spec or index in away:
                 away.discard(index)
                 self.events.append(MachineEvent(at, spec))
-        elif words[2] == "state":
-            state = int(words[3])
+        elif event.what == "state":
+            state = event.new_number
             if state == _UP and index in away:
                 away.discard(index)
                 self.events.append(MachineEvent(at, self.machines[index]))
@@ -182,8 +183,8 @@ class _Building:
             elif state != _UP and index not in away and index in self.machines:
                 away.add(index)
                 self.events.append(MachineEvent(at, self.machines[index], up=False))
-        elif words[2] == "capacity" and index in self.machines:
-            self.machines[index] = replace(self.machines[index], capacity=tuple(map(int, words[3].split(","))))
+        elif event.what == "capacity" and index in self.machines:
+            self.machines[index] = replace(self.machines[index], capacity=event.new_capacity)
             if index not in away:
                 self.events.append(MachineEvent(at, self.machines[index]))
 
@@ -262,7 +263,6 @@ def _indices(text: str) -> list[int]:
     return [] if text == "-" else ranges.indices(text)
 
 
-def _limits(words: tuple[str, ...]) -> Limits:
-    jobs, lowest, highest, *amounts = [None if word == "-" else int(word) for word in words[2:]]
-    precedence = (lowest or 0, highest) if highest is not None else Limits(()).precedence
-    return Limits(tuple(amounts), jobs, precedence)
+def _limits(event: log.Limit) -> Limits:
+    precedence = (event.lowest or 0, event.highest) if event.highest is not None else Limits(()).precedence
+    return Limits(event.resources, event.jobs, precedence)

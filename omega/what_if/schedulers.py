@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.events import Member
 from omega.cellstate.transaction import Detection, Mode
 from omega.recording.history import History
 from omega.schedulers import registry
@@ -64,8 +65,11 @@ def recorded(history: History) -> dict[str, Setup]:
             live.setdefault(kind, set()).add(name)
         settings[kind] = each["settings"] or settings.get(kind, {})
     for _, fact in history.facts:
-        if fact.words[0] == "enlist" and (kind := fact.words[1].partition("/")[0]) in {*live, *history.decisions}:
-            live.setdefault(kind, set()).add(fact.words[1])
+        event = fact.event
+        if not isinstance(event, Member) or event.word != "enlist":
+            continue
+        if (kind := event.member.partition("/")[0]) in {*live, *history.decisions}:
+            live.setdefault(kind, set()).add(event.member)
     setups = {}
     for kind in {**dict.fromkeys(live), **dict.fromkeys(history.decisions)}:
         decisions = history.decisions.get(kind)

@@ -1,22 +1,22 @@
 """``omega bench fair``: what it reads from a log."""
 
 from benchmarks.fair_log import Convergence
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Fact, parse
 from tests.benchmarks.test_command import run
 
 JOBS = {"a": "p0", "b": "p1"}
 
 
 def fact(version: int, at_ms: int, *words: str) -> Fact:
-    return Fact(version, at_ms, "batch/0", words)
+    return Fact(version, at_ms, "batch/0", parse(" ".join(words))[0])
 
 
 def place(version: int, at_ms: int, placement: int, job: str, tasks: str) -> Fact:
-    return fact(version, at_ms, "place", str(placement), "0", job, "0", tasks, "1", "0", "0")
+    return fact(version, at_ms, "place", str(placement), "0", job, "0", tasks, "1,0")
 
 
 def evict(version: int, at_ms: int, placement: int, job: str, tasks: str) -> Fact:
-    return fact(version, at_ms, "evicted", str(placement), "0", job, "0", tasks, "1", "0", "0", "fair-share:b")
+    return fact(version, at_ms, "evicted", str(placement), "0", job, "0", tasks, "1", "0,0", "fair-share:b")
 
 
 def asserted(version: int, at_ms: int, before: int, after: int, left: int) -> Fact:

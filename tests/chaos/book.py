@@ -13,9 +13,9 @@ from pathlib import Path
 from shutil import which
 
 from omega.cellstate import ranges
+from omega.cellstate.events import Fact
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import Fact
 from tests.conftest import absent
 from tests.integration.stage import all_facts
 
@@ -118,8 +118,8 @@ def ends_of(facts: Sequence[Fact]) -> dict[Task, Counter[int]]:
     """How often the log records each task as finished, by placement id; also late, after it was taken for lost."""
     found: dict[Task, Counter[int]] = {}
     for fact in facts:
-        if fact.words[0] == "finished" or (fact.words[0] == "late" and fact.words[6] == "finished"):
-            placement, _, job, _, tasks = fact.words[1:6]
+        if fact.event[0] == "finished" or (fact.event[0] == "late" and fact.event[6] == "finished"):
+            placement, _, job, _, tasks = fact.event[1:6]
             for task in ranges.indices(tasks):
                 found.setdefault((job, task), Counter())[int(placement)] += 1
     return found

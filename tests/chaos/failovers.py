@@ -199,7 +199,7 @@ class Failovers:
 
         def first() -> float:
             facts = [
-                each for each in all_facts(self.load.cell, version) if each.words[0] == "place" and "batch/" in each.by
+                each for each in all_facts(self.load.cell, version) if each.event[0] == "place" and "batch/" in each.by
             ]
             return min((each.at_ms / 1000 for each in facts if each.at_ms / 1000 > since), default=0.0)
 

@@ -115,9 +115,8 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/memory/shards.py": ((*SHARDS, *TWIN), ("tests/property/test_shards.py",), SAME, FAST),
     "omega/simulation/twin.py": (FAST,),
     "omega/simulation/simple_jobs.py": (FAST,),
-    "cellstate/audit/rules.py": (AUDIT,), "cellstate/audit/replay.py": (AUDIT,), "cellstate/audit/report.py": (AUDIT,),
-    "cellstate/audit/directories.py": (AUDIT,), "cellstate/audit/register.py": (AUDIT,),
-    "cellstate/audit/reading.py": (AUDIT,),
+    "cellstate/invariants.py": (AUDIT,), "cellstate/derive.py": (AUDIT,), "cellstate/fold.py": (AUDIT,),
+    "cellstate/log_rules.py": (AUDIT,), "cellstate/verify.py": (AUDIT,),
     "schedulers/rolling.py": (ROLLING, WORLDS), "omega/updating.py": (ROLLING, WORLDS, UPDATES),
 }  # fmt: skip
 """The files, and the arguments of each run of pytest that looks at one; those that find most come first."""
@@ -192,7 +191,7 @@ OPERATORS: tuple[tuple[str, str], ...] = (
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("cellstate/lua/commit.lua", "if #evicting >= 0 then"): "an empty list of victims loads nothing",
-    ("cellstate/audit/replay.py", "if step != (0 if same else 1) and not (jump and step >= 1):"):
+    ("cellstate/fold.py", "if step != (0 if book.block == self._block else 1) and not (jump and step >= 1):"):
         "a machine comes back in a later version than the one in which it left, where a step of 1 is allowed anyway",
     ("cellstate/lua/parts/losses.lua", "if n >= 0 then"): "adds no task, twice",
     ("cellstate/lua/parts/losses.lua", "if loss.due > 1 and loss.due <= at_ms and loss.tasks ~= '-' then"):
@@ -203,7 +202,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "numbers that nobody reads",
     ("omega/simulation/simple_jobs.py", "if self.numbered or ledger.release_moves_number:"):
         "numbers that nobody reads",
-    ("cellstate/audit/register.py", "arrived: tuple[int, int] = (0, 1)"): "read of submitted jobs alone, which set it",
+    ("cellstate/fold.py", "arrived: tuple[int, int] = (0, 1)"): "read of submitted jobs alone, which set it",
     ("cellstate/memory/housekeeping.py", "if now - (ledger.ticks[0][0] if ledger.ticks else 1) < TICK_MS:"):
         "differs within one millisecond of 1970",
     ("cellstate/memory/start.py",

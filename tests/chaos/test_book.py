@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Fact, parse
 from tests.chaos.book import Book
 from tests.integration.ledger import Ledger
 
-PLACED = Fact(1, 0, "batch/0", ("place", "7", "0", "a", "0", "0"))
+PLACED = Fact(1, 0, "batch/0", parse("place 7 0 a 0 0 1")[0])
 
 
 def finished(placement: int, version: int = 2) -> Fact:
-    return Fact(version, 0, "agent/m", ("finished", str(placement), "0", "a", "0", "0"))
+    return Fact(version, 0, "agent/m", parse(f"finished {placement} 0 a 0 0 2 0 -")[0])
 
 
 def late(placement: int, how: str) -> Fact:
-    return Fact(3, 0, "agent/m", ("late", str(placement), "0", "a", "0", "0", how))
+    return Fact(3, 0, "agent/m", parse(f"late {placement} 0 a 0 0 {how}")[0])
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_book_finds_each_fault(tmp_path: Path, page: str, facts: list[Fact],
 
 
 def test_the_ledger_counts_a_late_end_in_place_of_the_loss() -> None:
-    lost = Fact(2, 0, "batch/1", ("lost", "7", "0", "a", "0", "0", "4", "0", "0", "agent"))
+    lost = Fact(2, 0, "batch/1", parse("lost 7 0 a 0 0 4 0 agent")[0])
     task = ("a", "0", 0)
     for how, finished_times in (("finished", 1), ("failed", 0)):
         ledger = Ledger.of([PLACED, lost, late(7, how)])

@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
 from omega.cellstate.model import After, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
@@ -17,6 +16,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from tests.integration.stage import own_server
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]

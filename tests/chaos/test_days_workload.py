@@ -169,9 +169,9 @@ def lose_machines(cell: RedisCell, group: ProcessSupervisor, errors: list[BaseEx
     until(lambda: errors or len({run.machine for run in cell.runs(there)}) >= OTHERS // 2, "they have tasks")
     if errors:
         raise errors[0]
-    lost = sum(fact.words[0] == "lost" for fact in all_facts(cell))
+    lost = sum(fact.event[0] == "lost" for fact in all_facts(cell))
     group.members[OTHER].send_signal(signal.SIGKILL)
-    until(lambda: sum(fact.words[0] == "lost" for fact in all_facts(cell)) > lost, "they are lost")
+    until(lambda: sum(fact.event[0] == "lost" for fact in all_facts(cell)) > lost, "they are lost")
     group.members[OTHER].wait()
     group.start(OTHER)
 
@@ -201,7 +201,7 @@ def test_a_cell_of_a_day_is_the_same_elsewhere(tmp_path: Path) -> None:
                     raise errors[0]
                 saved = backed_up(store.url, files[0])
             until(lambda: unfinished(cell) < 1_000, "most has ended", 120)
-        kinds = Counter(fact.words[0] for fact in all_facts(cell))
+        kinds = Counter(fact.event[0] for fact in all_facts(cell))
         sys.stdout.write(f"{tasks_of(cell):,} tasks; {dict(kinds.most_common())}\n")
         assert tasks_of(cell) >= TASKS
         assert {kind: kinds[kind] for kind in KINDS if kinds[kind] < LEAST} == {}
@@ -236,7 +236,7 @@ def tasks_of(cell: RedisCell) -> int:
 
 
 def enough(cell: RedisCell) -> bool:
-    kinds = Counter(fact.words[0] for fact in all_facts(cell))
+    kinds = Counter(fact.event[0] for fact in all_facts(cell))
     return tasks_of(cell) >= TASKS and all(kinds[kind] >= LEAST for kind in KINDS)
 
 
@@ -261,5 +261,5 @@ def goes_on(cell: RedisCell, omega: Omega, url: str, folder: Path) -> None:
     with started_processes(cell, url, folder / "elsewhere", *SCHEDULERS, SIMULATED, lease_ms=3_000):
         omega.run("job", "run", "--name", "next", "--count", "1000", "--cpu", "10m", "--duration", "1s")
         until(lambda: omega.json("job", "status", "next")["state"] == "finished", "a thousand tasks", 120)
-    assert sum(fact.words[0] == "place" for fact in all_facts(cell, since)) > 0
+    assert sum(fact.event[0] == "place" for fact in all_facts(cell, since)) > 0
     check(cell)

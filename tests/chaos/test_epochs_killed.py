@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
+from omega.cellstate.events import Fact
 from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import Fact
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.test_takeover import Sleeper
 from tests.integration.stage import (
@@ -46,7 +46,7 @@ def keep_changing(cell: RedisCell, stop: threading.Event) -> None:
 
 
 def epochs(cell: RedisCell) -> list[Fact]:
-    return [fact for fact in all_facts(cell) if fact.words[0] == "epoch"]
+    return [fact for fact in all_facts(cell) if fact.event[0] == "epoch"]
 
 
 def worst_gap(found: list[Fact]) -> float:
@@ -82,7 +82,7 @@ def test_a_publisher_that_is_gone_costs_one_epoch(how: str, store_url: str, tmp_
         sys.stdout.write(f"{len(found)} epochs, the longest lasted {gap} ms; {sleeper.late_ms:.0f} ms overslept\n")
         assert len({fact.by for fact in found}) > 1
         assert gap <= 2 * PERIOD_MS + POLL_MS + sleeper.late_ms
-        assert [int(fact.words[1]) for fact in found] == list(range(1, len(found) + 1)), "none twice, none left out"
+        assert [int(fact.event[1]) for fact in found] == list(range(1, len(found) + 1)), "none twice, none left out"
         assert seen(cell, "place")
         check(cell)
 

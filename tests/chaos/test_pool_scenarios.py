@@ -105,7 +105,7 @@ class Stage:
     def look(self) -> Seen:
         """The cell now."""
         running = {job.id: sum(group.placed for group in job.groups) for job in self.cell.jobs()}
-        evicted = sum(ranges.count(fact.words[5]) for fact in seen(self.cell, "evicted"))
+        evicted = sum(ranges.count(fact.event[5]) for fact in seen(self.cell, "evicted"))
         epoch = self.cell.epoch()
         known = {} if epoch is None else epoch.pools
         shares = {name: share.fair_share for name, share in known.items()}

@@ -22,9 +22,9 @@ from random import Random
 
 import pytest
 
+from omega.cellstate.events import Fact
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import Fact
 from omega.live.member import AGENT_LEASES
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
@@ -86,11 +86,11 @@ def now_ms() -> int:
 
 def waits(facts: list[Fact]) -> dict[str, int]:
     """How long each job that was placed had waited (ms)."""
-    submitted = {fact.words[1]: fact.at_ms for fact in facts if fact.words[0] == "submit"}
+    submitted = {fact.event[1]: fact.at_ms for fact in facts if fact.event[0] == "submit"}
     placed: dict[str, int] = {}
     for fact in facts:
-        if fact.words[0] == "place":
-            placed.setdefault(fact.words[3], fact.at_ms)
+        if fact.event[0] == "place":
+            placed.setdefault(fact.event[3], fact.at_ms)
     return {job: at - submitted[job] for job, at in placed.items() if job in submitted}
 
 
@@ -133,7 +133,7 @@ class Rounds:
             until(lambda: not self.cell.queue_depths(), "all is placed")
         facts = all_facts(self.cell, began)
         worst = max(waits(facts).values())
-        back = max((fact.at_ms - broken for fact in facts if fact.words[0] == "enlist"), default=0)
+        back = max((fact.at_ms - broken for fact in facts if fact.event[0] == "enlist"), default=0)
         most = (most_ms or back) + ATTEMPT_MS + sleeper.late_ms
         self.told.append(
             f"{name}: no job waited longer than {worst} ms (at most {most:.0f}: {sleeper.late_ms:.0f} late)"
@@ -218,7 +218,7 @@ def test_the_tasks_of_an_agent_that_died_run_elsewhere_within_its_lease(
     ):
         submit(cell, [job])
         until(lambda: not cell.queue_depths(), "all tasks are placed")
-        machine = int(seen(cell, "place")[0].words[1])
+        machine = int(seen(cell, "place")[0].event[1])
         with sleeper.asleep():
             killed = now_ms()
             group.kill(f"agent/{cell.machines()[machine].name}")

@@ -124,8 +124,9 @@ class Commits(Witness):
                 self._note(self.placed, [name], reply.position.version)
         runs = [run for run in self._insist(lambda: self.cell.runs([self.machine])) if run.job in names]
         ends = [TaskEnd(self.machine, run.placement, EndKind.FINISHED, "0", "", run.job) for run in runs]
-        self._insist(lambda: self.cell.end(ends, now_ms(), "probe"))
-        self._note(self.ended, [run.job for run in runs])
+        counts = self._insist(lambda: self.cell.end(ends, now_ms(), "probe"))
+        # Without an effect: the placement was lost with another server, or the reply of the call before this one.
+        self._note(self.ended, [run.job for run, count in zip(runs, counts, strict=True) if count])
 
     def _note(self, where: list[Acknowledged], jobs: list[str], version: int = 0) -> None:
         now = time.monotonic()

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 import pytest
 
 import omega as public
-from omega.cellstate.audit import verify
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.verify import verify
 from omega.client.client import Client
 from omega.schedulers import registry
 from omega.schedulers.failing import FailingJobs

@@ -86,7 +86,7 @@ def test_commands_about_jobs_import_neither_pools_nor_the_audit(tmp_path: Path) 
     """Their tables of settings and records take a tenth of the start; most cells have no pools."""
     file = tmp_path / "job.yaml"
     file.write_text("name: x\ntasks: [{command: ['true']}]\n")
-    heavy = ("omega.cellstate.pools", "omega.cellstate.inspection", "omega.queries.explanations")
+    heavy = ("omega.cellstate.pools", "omega.cellstate.primary", "omega.queries.explanations")
     named = {f"job {word}": ["job", word, "x"] for word in ("status", "stop", "tasks", "hold")}
     rest = {
         "cell list": ["cell", "list"],

@@ -231,7 +231,7 @@ def test_o04_the_difference_is_evicted_on_demand(omega: Omega, cell: RedisCell, 
     assert (found if of == "kind" else found["pool"])["evicted"] == 4
     left = sorted(run.job for run in cell.runs(range(4)) if not run.leaving)
     assert left == ["other", "s0", "s5", "s6", "s7", "s8", "s9"], "the least important, of equals the newest"
-    assert [fact.words[-1] for fact in cell.facts(kinds=("evicted",))] == ["limit"] * 4
+    assert [fact.event[-1] for fact in cell.facts(kinds=("evicted",))] == ["limit"] * 4
     assert omega.json("cell", "verify")["ok"]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate import backup as backup_file, keys
-from omega.cellstate.backup import read_backup
+from omega.cellstate import keys
+from omega.cellstate.backup import file as backup_file, read_backup
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.replies import CommitRequest
@@ -138,7 +138,7 @@ def test_another_schema_is_refused_wherever_it_is_met(omega: Omega, cell: RedisC
         assert omega.error(*words) == f"{said}, or name another cell with --cell"
     backup.schema = 2
     with file.open("wb") as to:
-        backup_file.write_file(backup, to, "another")
+        backup_file.write(backup, to, "another")
     assert omega.error("store", "backup", "--check", str(file)) == said
     assert omega.error("store", "restore", str(file), "--as", "other") == said
 

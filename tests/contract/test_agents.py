@@ -96,9 +96,9 @@ def test_its_tasks_go_back_once(stand: Stand, cell: AnyCell, member: Member) -> 
     assert (found.groups[0].waiting, found.groups[0].delayed) == ("2", 2)
     assert requeue_lost(cell) == 2
     assert cell.pending() == {"batch": ["a"]}, "what runs elsewhere stays"
-    lost = [(fact.by, fact.words[-1]) for fact in cell.facts() if fact.words[0] == "lost"]
+    lost = [(fact.by, fact.event[-1]) for fact in cell.facts() if fact.event[0] == "lost"]
     assert lost == [("batch/0", "agent")]
-    assert ("lapse", "agent/h1", str(me.incarnation)) in [fact.words for fact in cell.facts()]
+    assert ("lapse", "agent/h1", str(me.incarnation)) in [fact.event for fact in cell.facts()]
 
 
 def test_a_drained_machine_stays_drained(stand: Stand, cell: AnyCell, member: Member) -> None:
@@ -204,7 +204,7 @@ def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell:
 
 
 def test_last_words(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("redis.agents", "memory.executors"):
+    for module in ("redis.executors", "memory.executors"):
         monkeypatch.setattr(f"omega.cellstate.{module}.TAILS", 3)
     cell.keep_tails({})
     cell.keep_tails({("a", 0, 7, "stdout"): b"one\n", ("a", 0, 7, "stderr"): b"\xff\x00 raw"})

@@ -8,20 +8,20 @@ from typing import Any
 import msgpack
 import pytest
 
-from omega.cellstate import backup as backup_file
-from omega.cellstate.audit import verify
-from omega.cellstate.backup import AHEAD, Backup, read_backup, restore
+from omega.cellstate.backup import Image, file as backup_file, read_backup
+from omega.cellstate.backup.restore import AHEAD, restore
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.shards import KEPT_MS
 from omega.cellstate.tasks import STREAM, Consumption, EndKind, TaskEnd, TaskProgress, merged_consumption
 from omega.cellstate.transaction import Position
+from omega.cellstate.verify import verify
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything, history
 
 pytestmark = pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
-Again = Callable[[Backup], RedisCell]
+Again = Callable[[Image], RedisCell]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def again(stand: RedisStand) -> Iterator[Again]:
     """Restores a backup beside the cell it is of, through its file."""
     made: list[RedisCell] = []
 
-    def build(backup: Backup) -> RedisCell:
+    def build(backup: Image) -> RedisCell:
         cell = restore(stand.connect(), through_a_file(backup), f"{stand.cell.name}-again", 99, "ada")
         assert isinstance(cell, RedisCell)
         made.append(cell)
@@ -50,14 +50,14 @@ def again(stand: RedisStand) -> Iterator[Again]:
         cell.close()
 
 
-def written(backup: Backup) -> bytes:
+def written(backup: Image) -> bytes:
     to = io.BytesIO()
-    assert backup_file.write_file(backup, to, "test") == len(to.getvalue())
+    assert backup_file.write(backup, to, "test") == len(to.getvalue())
     return to.getvalue()
 
 
-def through_a_file(backup: Backup) -> Backup:
-    return backup_file.read_file(io.BytesIO(written(backup)), "file")[0]
+def through_a_file(backup: Image) -> Image:
+    return backup_file.read(io.BytesIO(written(backup)), "file")[0]
 
 
 def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
@@ -68,7 +68,7 @@ def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
     facts, members, agents, counters = 7, 8, 9, 10
     assert after[:facts] == before[:facts]
     assert after[facts][:-1] == before[facts]
-    assert after[facts][-1].words == ("restore", str(before[counters]["version"]), str(after[counters]["placements"]))
+    assert after[facts][-1].event == ("restore", str(before[counters]["version"]), str(after[counters]["placements"]))
     assert {name: found[0] for name, found in after[members].items()} == {
         name: found[0] for name, found in before[members].items()
     }
@@ -108,7 +108,7 @@ def test_a_queue_that_is_emptied_between_listing_and_reading_is_left_out(
     client, listed = stand.cell.client, stand.cell.client.scan_iter
     gone = f"omega:1:{{{stand.cell.name}}}:pending:gone".encode()
     monkeypatch.setattr(client, "scan_iter", lambda **words: [*listed(**words), gone])
-    assert "pending:gone" not in read_backup(stand.cell, 1).small
+    assert b"gone" not in read_backup(stand.cell, 1).hashes["arrivals"]
 
 
 def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
@@ -226,7 +226,7 @@ def test_a_key_that_no_cell_has_is_named(stand: RedisStand) -> None:
 def test_a_file_may_hold_several_cells(stand: RedisStand) -> None:
     backup = read_backup(stand.cell, 1)
     both = io.BytesIO(written(backup) + written(backup))
-    assert [each.records for each in backup_file.read_file(both, "file")] == [backup.records] * 2
+    assert [each.records for each in backup_file.read(both, "file")] == [backup.records] * 2
 
 
 @pytest.mark.parametrize(
@@ -235,13 +235,17 @@ def test_a_file_may_hold_several_cells(stand: RedisStand) -> None:
         (b"", "not written by omega store backup"),
         (b"jobs: []\n", "not written by omega store backup"),
         (b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins.", "not written by omega store backup"),
-        (msgpack.packb(["omega-backup", 2, {}]), "written in format 2, this Omega reads format 1; use the newer Omega"),
-        (msgpack.packb(["omega-backup", 1, {"cell": 7}]), "it is damaged, or something else"),
+        (
+            msgpack.packb(["omega-backup", 1, {}]),
+            "written in format 1, this Omega reads format 2; use the Omega that wrote it",
+        ),
+        (msgpack.packb(["omega-backup", 3, {}]), "written in format 3, this Omega reads format 2; use the newer Omega"),
+        (msgpack.packb(["omega-backup", 2, {"cell": 7}]), "it is damaged, or something else"),
     ],
 )
 def test_what_is_no_backup_is_refused(make: Make, data: bytes, reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
-        backup_file.read_file(io.BytesIO(data), "file")
+        backup_file.read(io.BytesIO(data), "file")
 
 
 def test_a_damaged_file_is_refused_wherever_it_is_damaged(stand: RedisStand) -> None:
@@ -249,7 +253,7 @@ def test_a_damaged_file_is_refused_wherever_it_is_damaged(stand: RedisStand) -> 
     for _ in range(200):
         at = rng.randrange(len(data))
         with pytest.raises(BadInput):
-            backup_file.read_file(io.BytesIO(data[:at]), "cut")
+            backup_file.read(io.BytesIO(data[:at]), "cut")
         changed = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
         with pytest.raises(BadInput):
-            backup_file.read_file(io.BytesIO(changed), "changed")
+            backup_file.read(io.BytesIO(changed), "changed")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import After, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pages import CellSums, Counts, Shape
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
+from omega.cellstate.verify import verify
 from omega.queries.cells import describe
 from omega.queries.job_state import job_counts, state
 from omega.queries.jobs import keep

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.model import (
     BUCKETS,
@@ -21,6 +20,7 @@ from omega.cellstate.model import (
 )
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Position, Transaction, Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 
@@ -286,7 +286,7 @@ def test_optional_tasks_of_two_placements_go_in_one_call(workers: AnyCell, membe
     workers.resize("a", {1: 2}, 1, "ada")
     member.transact(Transaction("a", (Claim(0, 1, 1), Claim(1, 1, 1))))
     assert workers.end([TaskEnd(m, p, EndKind.EVICTED, "*", "drain") for m, p in ((0, 4), (1, 5))], 1, "e0") == [1, 1]
-    assert [fact.words for fact in workers.facts()].count(("drop", "a", "1", "1", "evicted")) == 3
+    assert [fact.event.line for fact in workers.facts()].count("drop a 1 1 evicted") == 3
     assert verify(workers).violations == ()
 
 
@@ -305,7 +305,7 @@ def test_a_resize_by_nothing_leaves_a_group_that_is_placed(cell: AnyCell, member
         ("-", 2, 2),
         (f"0-{total - 1}".removesuffix("-0"), total, 0),
     ]
-    assert [fact.words[2] for fact in cell.facts() if fact.words[0] == "resize"] == ["1"]
+    assert [fact.event[2] for fact in cell.facts() if fact.event[0] == "resize"] == ["1"]
 
 
 def test_an_optional_task_gives_way_as_if_it_had_no_precedence(cell: AnyCell, member: Member) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.audit import Report, verify
-from omega.cellstate.audit.replay import holds
 from omega.cellstate.constraints.evaluation import holds as holds_everywhere
+from omega.cellstate.log_rules import holds
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Position, Transaction
+from omega.cellstate.verify import Report, verify
 from tests.contract.conftest import AnyCell
 from tests.unit.schedulers.constraints.site import site
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.memory import MemoryCell
@@ -12,6 +11,7 @@ from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.tasks import EndKind, TaskEnd, TaskProgress, unpack_progress
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from omega.cellstate.verify import verify
 from omega.cli.job.why import counted
 from omega.live.task_log import TaskLog
 from omega.queries.event_list import listed_json
@@ -113,7 +113,7 @@ def test_both_finish_at_once_and_one_counts(copied: AnyCell, first: tuple[int, i
     assert end(copied, (*first, FINISHED), (*second, FINISHED), (0, 1, FINISHED)) == [1, 0, 1]
     assert counts(copied) == [(2, 0, 0, 2, 0, 0), (0, 0, 0, 0, 0, 0)]
     assert kept(copied).state is JobState.DONE
-    outrun = [fact.words for fact in copied.facts() if fact.words[0] == "stopped"]
+    outrun = [fact.event for fact in copied.facts() if fact.event[0] == "stopped"]
     assert [(words[1], words[-1]) for words in outrun] == [(str(second[1]), "outrun")]
     assert [m.allocated for m in copied.machines()] == [(0, 0)] * 3
     assert copied.sums().wanted == copied.sums().held == (0, 0)
@@ -352,7 +352,7 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
 
 def test_the_end_of_a_copy_is_one_sentence(copied: AnyCell) -> None:
     end(copied, (*COPY, FAILED))
-    assert {fact.words[0] for fact in copied.facts()} >= {"drop", "failed"}
+    assert {fact.event[0] for fact in copied.facts()} >= {"drop", "failed"}
     said = [event for event in read_events(copied, 0, 99) if event.kind in ("drop", "failed")]
     assert [line for _, line in sentences(said, Names(copied))] == ["the copy of 1 task of a (a) failed on m2: drain"]
 

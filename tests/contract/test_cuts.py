@@ -5,15 +5,15 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
-from omega.cellstate.errors import HistoryCut
+from omega.cellstate.errors import HistoryCut, ReadOnly
 from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.executors import SEEING_RECEIPTS
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
+from omega.cellstate.verify import verify
 from omega.queries.event_list import Filter, list_events
 from tests.contract.conftest import AnyCell, Member, Stand, job
 from tests.taken_back import copied
@@ -213,6 +213,31 @@ def test_an_executor_sees_versions_with_what_it_receives_and_ends(stand: Stand, 
     found = own.look_back()
     assert found is not None
     assert (found.agreed, found.first_lost, found.seen) == (at, at + 1, at + 2)
+    own.close()
+
+
+@pytest.mark.parametrize("make", ["resp3"], indirect=True)
+def test_a_loss_that_could_not_be_reported_is_reported_later(
+    stand: Stand, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is about to become the primary takes no report, and its connections stay open afterwards."""
+    own = RedisCell.connect(store_url, stand.cell.name)
+    submit(own, "left")
+    at, back = own.counters()["version"], copied(stand.cell)
+    submit(own, "lost")
+    back()
+
+    def read_only(report: Report) -> None:
+        raise ReadOnly("is a read-only replica")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(own, "report_cut", read_only)
+        own.client.connection_pool.disconnect()
+        for _ in range(3):  # the first one opens connections as well, after which the next one compares anyway
+            assert own.counters()["version"] == at
+    assert stand.cell.cuts().number == 0
+    assert own.counters()["version"] == at + 1, "the report, too, is a version"
+    assert [(cut.agreed, cut.first_lost) for cut in stand.cell.cuts().kept] == [(at, at + 1)]
     own.close()
 
 

@@ -335,7 +335,7 @@ def test_the_newest_facts_are_a_bounded_part_of_the_log(cell: AnyCell, monkeypat
     def read(since: int = 0, text: str = "") -> tuple[int, list[tuple[str, ...]]]:
         found = cell.newest_facts(since, text)
         assert found.newest == newest
-        return found.newest - found.after, [fact.words[:2] for fact in found.facts]
+        return found.newest - found.after, [fact.event[:2] for fact in found.facts]
 
     cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 2), 3),)) for name in ("job-a", "job-b")], T, "ada")
     for change in (cell.hold, cell.release, cell.hold, cell.release):

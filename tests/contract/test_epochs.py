@@ -74,7 +74,7 @@ def test_the_first_of_a_number_wins(cell: AnyCell) -> None:
     assert stored.pools["b"].fair_share == pytest.approx((0.75, 0.75))
     assert stored.jobs["y"] == stored.pools["b"].fair_share
     assert stored.pools["default/<Root>"].demand == pytest.approx((200 / 12, 400 / 24))
-    assert [fact.words[:3] for fact in cell.facts()][-1] == ("epoch", "1", str(first.version))
+    assert [fact.event[:3] for fact in cell.facts()][-1] == ("epoch", "1", str(first.version))
     mark = cell.epoch_mark()
     assert (mark.number, mark.at_ms, mark.published, mark.configured) == (1, 5_000, published, True)
 

@@ -103,7 +103,7 @@ def test_an_operator_and_a_scheduler_evict_the_same_tasks(
 def test_the_reason_is_in_the_log(cell: AnyCell, member: Member) -> None:
     lowered(cell, member, EVICTS, tasks=5)
     assert relieved(cell) == 1
-    facts = [fact.words for fact in cell.facts() if fact.words[0] == "evicted"]
+    facts = [fact.event for fact in cell.facts() if fact.event[0] == "evicted"]
     assert [(words[3], words[-1]) for words in facts] == [("new", "limit")]
 
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError
 from omega.cellstate.executors import portions
 from omega.cellstate.model import MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import Membership
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, RedisStand, Stand, job
 
 LEASE_MS = 600_000
@@ -95,7 +95,7 @@ def test_tasks_of_a_live_executor_leave_a_machine_that_goes(
     assert cell.set_machine_state(0, state, 1, "ada") == 0, "sent again"
     assert [(run.tasks, run.leaving) for run in cell.runs([0])] == [("0-1", True)]
     assert cell.receive(1) == ["- 1 0 0-1"]
-    assert [fact.words[-1] for fact in cell.facts() if fact.words[0] == "evicted"] == ["down"]
+    assert [fact.event[-1] for fact in cell.facts() if fact.event[0] == "evicted"] == ["down"]
     member.place("a", (1, 2))
     second = cell.runs([1])[0].placement
     assert cell.may_start([(1, second)]) == ["wait"]
@@ -212,6 +212,18 @@ def test_a_machine_that_was_drained_meanwhile_is_not_brought_up(stand: Stand, mo
     assert states(cell) == ["drained", "up", "offline"]
 
 
+def test_an_executor_marks_its_own_machines_alone(stand: Stand) -> None:
+    cell = stand.cell
+    first, second = (cell.register_agent(name, "n", LEASE_MS, 0) for name in ("h", "i"))
+    for name in ("h", "i"):
+        cell.join(f"agent/{name}", [MachineSpec(name, (4, 8))], 0)
+    cell.report_fitness(first, [0, 1], "full", 1)
+    assert states(cell) == ["unfit", "up"]
+    cell.report_fitness(second, [0, 1], "full", 2)
+    cell.report_fitness(second, [0, 1], "", 3)
+    assert states(cell) == ["unfit", "up"]
+
+
 def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_it_has(stand: Stand) -> None:
     cell = stand.cell
     lease = cell.register_agent("h", "n", LEASE_MS, 0)
@@ -223,7 +235,7 @@ def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_i
     cell.report_fitness(lease, [0], "No space left on device", 2)
     assert states(cell) == ["unfit"]
     assert cell.agents()["h"].unfit == "No space left on device"
-    told = [fact.words for fact in cell.facts() if fact.words[0] in ("unfit", "fit")]
+    told = [fact.event for fact in cell.facts() if fact.event[0] in ("unfit", "fit")]
     assert told == [("unfit", "agent/h", str(lease.incarnation), "No", "space", "left", "on", "device")]
     assert member.place("a", (0, 1)).claims == ((0, Verdict.DOWN),)
     (run,) = cell.runs([0])
@@ -237,7 +249,7 @@ def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_i
     assert cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 6, "agent/h") == [1]
     cell.report_fitness(lease, [0], "", 7)
     assert (states(cell), cell.agents()["h"].unfit) == (["up"], "")
-    assert [fact.words[:2] for fact in cell.facts() if fact.words[0] == "fit"] == [("fit", "agent/h")]
+    assert [fact.event[:2] for fact in cell.facts() if fact.event[0] == "fit"] == [("fit", "agent/h")]
     assert member.place("a", (0, 1)).placed == 1
     cell.report_fitness(lease, [0], "again", 8)
     assert cell.deregister_executor(lease, 9, "agent/h", reaped=False)

@@ -31,7 +31,7 @@ def test_a_held_job_has_the_reason_until_its_gate_releases_it(submitted: Stand) 
     assert cell.gate("a", "another", 3, "batch/0").gate == "another"
     free = cell.gate("a", "", 4, "batch/0")
     assert (free.state, free.gate, free.released) == (JobState.ACTIVE, "", False)
-    assert [fact.words for fact in cell.facts() if fact.words[0] in ("gate", "pass")] == [
+    assert [fact.event for fact in cell.facts() if fact.event[0] in ("gate", "pass")] == [
         ("gate", "a", "the", "quota", "of", "(ada)", "is", "used", "up"), ("gate", "a", "another"), ("pass", "a"),
     ]  # fmt: skip
     assert cell.gate("a", WHY, 5, "batch/0").gate  # it may hold it again

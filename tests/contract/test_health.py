@@ -2,8 +2,8 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.tasks import EndKind, HealthAnswer, HealthOf, HealthReport, HealthState, TaskEnd
+from omega.cellstate.verify import verify
 from omega.queries.job_status import JobStatus
 from tests.contract.conftest import AnyCell, Member, job
 

@@ -39,7 +39,7 @@ def test_tasks_of_a_stopped_job_end_whoever_asked_and_died(stand: Stand, cell: A
     version = cell.counters()["version"]
     assert other.housekeep(4, "batch/1") == Housekept(0, 0, more=False), "done once"
     assert cell.counters()["version"] == version
-    assert [fact.words[0] for fact in cell.facts()][-2:] == ["stopped", "done"]
+    assert [fact.event[0] for fact in cell.facts()][-2:] == ["stopped", "done"]
 
 
 def test_tasks_of_an_abandoned_job_end_unless_they_are_to_run_on(cell: AnyCell, member: Member) -> None:
@@ -105,7 +105,7 @@ def test_a_job_that_was_tried_in_vain_has_begun(cell: AnyCell, member: Member) -
     cell.hold("a", 3, "ada")
     cell.release("a", 4, "ada")
     assert [kept(cell, name).begun for name in "abc"] == [True, False, False]
-    assert [fact.words for fact in cell.facts() if fact.version == version] == [("attempt", "a")]
+    assert [fact.event for fact in cell.facts() if fact.version == version] == [("attempt", "a")]
 
 
 def test_a_job_that_was_placed_and_evicted_has_begun(cell: AnyCell, member: Member) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Overtaken
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Epoch, Pool
+from omega.cellstate.verify import verify
 from omega.changes import set_weight
 from omega.schedulers.epochs import recomputed
 from omega.schedulers.process.epochs import Publisher

@@ -2,13 +2,13 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, TaskGroup
 from omega.cellstate.ranges import indices
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
 
 
@@ -65,7 +65,7 @@ def test_stop_ends_what_is_unplaced_at_once_and_the_rest_in_batches(cell: AnyCel
 def test_abandoned(cell: AnyCell) -> None:
     cell.submit([job("a")], 0, "ada")
     assert cell.stop("a", 1, "batch/0", JobState.ABANDONED).state is JobState.ABANDONED
-    assert [fact.words[0] for fact in cell.facts()][-2:] == ["abandon", "done"]
+    assert [fact.event[0] for fact in cell.facts()][-2:] == ["abandon", "done"]
 
 
 def test_stopping_what_is_not_there(cell: AnyCell) -> None:

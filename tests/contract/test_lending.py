@@ -1,11 +1,11 @@
 """What pools do not lend of their guarantees stays free for them, whoever commits (docs/pools.md, Limits)."""
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch
 from tests.contract.test_pools import put

@@ -26,8 +26,8 @@ def test_set_and_read_back(cell: AnyCell) -> None:
     assert cell.counters()["version"] == version, "the same limits change nothing"
     cell.set_limits("batch", none, 1, "bob")
     assert cell.kinds() == {}
-    words = [fact.words for fact in cell.facts()][-2:]
-    assert words == [("limit", "batch", "0", "1", "2", "3", "-"), ("limit", "batch", "-", "-", "-", "-", "-")]
+    words = [fact.event for fact in cell.facts()][-2:]
+    assert words == [("limit", "batch", "0", "1", "2", "3,-"), ("limit", "batch", "-", "-", "-", "-,-")]
     with pytest.raises(BadInput, match="kind batch"):
         cell.set_limits("batch", Limits((1,)), 0, "ada")
 

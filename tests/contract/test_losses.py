@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Housekept, Membership
 from omega.cellstate.tasks import EndKind, TaskEnd, TaskLoss
 from omega.cellstate.transaction import Mode, Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 START = 10_000_000
@@ -99,7 +99,7 @@ def test_the_delay_doubles_up_to_five_minutes_and_the_budget_ends_it(
     member.place("a", (0, 1))
     clock.lose(last(cell))
     assert (kept(cell).state, group(cell).failed, cell.chores()) == (JobState.DONE, 1, {})
-    assert [fact.words for fact in cell.facts()][-2:] == [("fail", "a", "0", "0", "lost"), ("done", "a", "4")]
+    assert [fact.event for fact in cell.facts()][-2:] == [("fail", "a", "0", "0", "lost"), ("done", "a", "4")]
 
 
 def test_a_placement_that_ran_for_ten_minutes_starts_the_count_anew(

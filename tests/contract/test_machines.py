@@ -3,11 +3,11 @@
 import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Position, Transaction, Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, job
 
 
@@ -61,7 +61,7 @@ def test_a_shrink_evicts_only_what_it_needs(cell: AnyCell, member: Member) -> No
     member.place("a", (0, 4))
     assert cell.set_machine_capacity(0, (3, 8), 1, "ada", ((1, 4),)) == 1
     assert cell.set_machine_capacity(0, (3, 8), 1, "ada", ((1, 4),)) == 0, "sent again it does nothing"
-    assert [fact.words[-1] for fact in cell.facts() if fact.words[0] == "evicted"] == ["over"]
+    assert [fact.event[-1] for fact in cell.facts() if fact.event[0] == "evicted"] == ["over"]
 
 
 def test_a_machine_that_came_back_smaller_is_over(cell: AnyCell, member: Member) -> None:
@@ -150,7 +150,7 @@ def test_attributes_are_changed_one_by_one(cell: AnyCell) -> None:
     assert cell.machines()[3].attributes == {"rack": "r2", "zone": "a"}
     assert (numbers(cell)[3], cell.counters()["version"]) == (number + 1, version + 1)
     (fact,) = cell.facts(version)
-    assert (fact.by, fact.words[:4]) == ("ada", ("machine", "3", "attributes", "2"))
+    assert (fact.by, fact.event[:4]) == ("ada", ("machine", "3", "attributes", "2"))
     cell.set_machine_attributes(3, {"rack": "r2", "gpu": None}, 6, "ada")
     assert cell.counters()["version"] == version + 1, "what it has already changes nothing"
     with pytest.raises(Refused, match="machine 9: not in cell"):

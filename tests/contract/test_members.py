@@ -102,7 +102,7 @@ def test_reaping_does_nothing_while_the_lease_holds(stand: Stand, busy: AnyCell)
     assert commit(busy, me, 1) == 1
     stand.expire_lease("batch/0")
     assert busy.deregister_scheduler(me, 1, reaped=True)
-    assert [fact.words for fact in busy.facts()][-1] == ("lapse", "batch/0", str(me.incarnation))
+    assert [fact.event for fact in busy.facts()][-1] == ("lapse", "batch/0", str(me.incarnation))
 
 
 def test_reaping_spares_the_next_incarnation(stand: Stand, busy: AnyCell) -> None:

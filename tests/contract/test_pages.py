@@ -91,6 +91,6 @@ def test_facts_of_some_kinds_are_those_of_all(cell: Cell) -> None:
     cell.stop("j1", 2, "ada")
     cell.set_machine_state(machine, MachineState.DOWN, 3, "ada")
     everything = cell.facts()
-    assert {fact.words[0] for fact in everything} > {"join", "submit", "stop", "machine"}
-    assert cell.facts(kinds=("stop", "machine")) == [f for f in everything if f.words[0] in ("stop", "machine")]
+    assert {fact.event[0] for fact in everything} > {"join", "submit", "stop", "machine"}
+    assert cell.facts(kinds=("stop", "machine")) == [f for f in everything if f.event[0] in ("stop", "machine")]
     assert cell.facts(kinds=()) == []

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, JobState, MachineSpec, MachineState
 from omega.cellstate.redis.job_records import decode
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Transaction, Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job, requeue_lost
 
 
@@ -279,14 +279,14 @@ def test_placements_of_a_call_have_ids_one_after_another(cell: AnyCell, member: 
     member.place("a", (2, 1), (0, 1), (1, 1))
     first = placement(cell, "first") + 1
     expected = [(str(first), "2", "0"), (str(first + 1), "0", "1"), (str(first + 2), "1", "2")]
-    places = [fact.words for fact in cell.facts(before, kinds={"place"})]
+    places = [fact.event for fact in cell.facts(before, kinds={"place"})]
     assert [(words[1], words[2], words[5]) for words in places] == expected
     assert [message.split(" ")[1:6] for message in cell.receive(1)] == [
         [placed, machine, "a", "0", tasks] for placed, machine, tasks in expected
     ]
     assert sorted(row[0] for row in cell.changed_records(before).rows.tolist()) == [0, 1, 2]
     submissions = [("submit", "first", "first", "batch", "0", "1"), ("submit", "a", "a", "batch", "0", "3")]
-    assert [fact.words for fact in cell.facts(kinds={"submit"})] == submissions
+    assert [fact.event for fact in cell.facts(kinds={"submit"})] == submissions
 
 
 @pytest.mark.parametrize("make", ["fake", "resp3"], indirect=True)

@@ -38,7 +38,7 @@ def test_pools_are_read_back_as_they_were_set(cell: AnyCell) -> None:
     assert cell.pools() == stored
     assert [replace(pool, number=0) for pool in stored.pools] == list(pools)
     assert stored.trees == trees
-    words = [fact.words[:3] for fact in cell.facts() if fact.version == stored.version]
+    words = [fact.event[:3] for fact in cell.facts() if fact.version == stored.version]
     assert words[:3] == [("pool", "prod", "1"), ("pool", "prod/api", "2"), ("pool", "research", "3")]
     assert words[3][0] == "trees"
 

@@ -293,8 +293,8 @@ def test_facts_are_read_by_version(cell: AnyCell, member: Member) -> None:
         (version - 1, 0, "batch/0"),
         (version, 0, "batch/0"),
     ]
-    assert facts[-2].words == ("place", "1", "1", "a", "0", "0", "1", "2")
-    assert facts[-1].words == ("rejected", "a", "1"), "the last call changed nothing"
+    assert facts[-2].event == ("place", "1", "1", "a", "0", "0", "1,2")
+    assert facts[-1].event == ("rejected", "a", "1"), "the last call changed nothing"
     assert cell.facts(version - 2) == facts[-2:]
     assert cell.facts(0, 1) == [fact for fact in facts if fact.version == 1]
 

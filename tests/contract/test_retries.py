@@ -1,9 +1,9 @@
 """A task that used up its restarts on a machine is placed again after a delay, without a budget (semantics 26)."""
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import Housekept
 from omega.cellstate.tasks import EndKind, Retried, TaskLoss
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_losses import MINUTE, START, Clock, group, kept, last, submit
 
@@ -27,7 +27,7 @@ def test_it_waits_thirty_seconds_then_a_minute(cell: AnyCell, member: Member) ->
     retry(clock, 1)
     assert group(cell).losses == (TaskLoss("0", 0, clock.now + MINUTE, 2, Retried(2, 1)),)
     assert verify(cell).ok
-    assert ("retried", "2", "1", "a", "0", "0") in [fact.words[:6] for fact in cell.facts()]
+    assert ("retried", "2", "1", "a", "0", "0") in [fact.event[:6] for fact in cell.facts()]
 
 
 def test_it_has_no_budget_and_at_most_an_hour_of_delay(cell: AnyCell, member: Member) -> None:
@@ -78,7 +78,7 @@ def test_what_is_placed_at_most_once_fails(cell: AnyCell, member: Member) -> Non
     member.place("a", (0, 1))
     retry(clock)
     assert (group(cell).failed, group(cell).losses, kept(cell).state) == (1, (), JobState.DONE)
-    assert ("fail", "a", "0", "0", "retried") in [fact.words for fact in cell.facts()]
+    assert ("fail", "a", "0", "0", "retried") in [fact.event for fact in cell.facts()]
     assert verify(cell).ok
 
 

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from omega.cellstate.events import LogEntry
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.ports import Cell
-from omega.cellstate.replies import CommitRequest, LogEntry
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Position, Transaction, forms_of
 
 SMALL, LARGE = TaskGroup((100, 10), 9), TaskGroup((900, 10), 9)

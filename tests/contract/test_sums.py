@@ -2,10 +2,10 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job
 
 

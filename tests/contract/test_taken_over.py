@@ -2,10 +2,10 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import Overtaken
 from omega.cellstate.model import TakeOver, TaskGroup
 from omega.cellstate.tasks import EndKind, TaskEnd
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, job
 from tests.contract.test_jobs import kept
 

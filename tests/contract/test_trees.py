@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from omega.cellstate.audit import verify
-from omega.cellstate.backup import read_backup, restore
+from omega.cellstate.backup import read_backup
+from omega.cellstate.backup.restore import restore
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Mode, Transaction, Verdict
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand
 
 TREES = (PoolTree(), PoolTree("gpu", "gpu == 'yes'"))
@@ -44,7 +45,7 @@ def test_tasks_leave_machines_of_other_trees_when_trees_are_set(cell: AnyCell, m
     put(cell, POOLS)
     assert tasks(cell, 0) == [("t", "0", False), ("w", "0", True)]
     assert tasks(cell, 1) == [("w", "1", False), ("t", "1", True)]
-    evicted = [fact.words for fact in cell.facts() if fact.words[0] == "evicted"]
+    evicted = [fact.event for fact in cell.facts() if fact.event[0] == "evicted"]
     assert [(words[3], words[-1]) for words in evicted] == [("w", "tree"), ("t", "tree")]
     assert member.place("w", (0, 1)).claims == TREE
     assert member.place("w", (1, 3)).accepted

@@ -2,10 +2,10 @@
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.model import MOST_GROUPS, TaskGroup
 from omega.cellstate.transaction import Claim, Transaction
+from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 
@@ -104,7 +104,7 @@ def test_an_update_is_settled_once(running: AnyCell) -> None:
     assert running.updates() == {"a": "rolling"}
     assert running.settle("a", "", 5, "batch/0")
     assert running.updates() == {}
-    said = [fact.words for fact in running.facts() if fact.words[0] in ("update", "updated", "stalled")]
+    said = [fact.event for fact in running.facts() if fact.event[0] in ("update", "updated", "stalled")]
     assert said == [
         ("update", "a"), ("stalled", "a", "of", "its", "2", "new", "tasks", "1", "failed"), ("update", "a"),
         ("updated", "a"),

@@ -93,7 +93,7 @@ def test_what_can_never_come_true_stops_the_whole_chain_in_one_call(cell: AnyCel
     assert states(cell) == {"a": "stopped", "b": "stopped", "c": "stopped", "d": "active", "e": "held"}
     assert kept(cell, "b").after == (After("a"),), "it keeps saying why"
     assert cell.job_id("b") is None
-    assert ("stop", "b", "2", "after:a") in {fact.words for fact in cell.facts(version)}
+    assert ("stop", "b", "2", "after:a") in {fact.event for fact in cell.facts(version)}
     end(cell, member, "d")
     assert states(cell)["e"] == "active"
 
@@ -168,7 +168,7 @@ def test_what_did_not_finish_stops_a_later_job_as_an_earlier_one(cell: AnyCell, 
     while cell.housekeep(2, "batch/0").more:
         pass
     assert [states(cell).get(name, "stopped") for name in "bcd"] == ["stopped", "stopped", "active"]
-    assert {("stop", "b", "2", "after:f"), ("stop", "c", "2", "after:s")} <= {f.words for f in cell.facts(version)}
+    assert {("stop", "b", "2", "after:f"), ("stop", "c", "2", "after:s")} <= {f.event for f in cell.facts(version)}
     assert (states(cell)["e"], list(cell.chores())) == ("active", [])
 
 

@@ -87,6 +87,18 @@ def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: 
     assert "service/0" not in woken(cell)
 
 
+def test_a_machine_that_can_start_tasks_again_wakes_who_has_jobs_that_fit_nowhere(
+    cell: AnyCell, members: list[Member]
+) -> None:
+    lease = cell.register_agent("h", "n", 600_000, 0)
+    (index,) = cell.join("agent/h", [MachineSpec("h", (4, 8))], 0)
+    cell.report_fitness(lease, [index], "full", 1)
+    cell.set_blocked("service/0", blocked=True)
+    woken(cell)
+    cell.report_fitness(lease, [index], "", 2)
+    assert "service/0" in woken(cell)
+
+
 def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> None:
     cell.submit([job("a", (4, 4)), job("s", kind="service", precedence=9)], 0, "ada")
     members[0].place("a", (0, 1))

@@ -86,7 +86,7 @@ class Ground:
 
     def told(self, word: str) -> list[str]:
         """The reasons of facts about tasks."""
-        return [" ".join(fact.words[6 + 3 :]) for fact in all_facts(self.cell) if fact.words[0] == word]
+        return [" ".join(fact.event[8:]) for fact in all_facts(self.cell) if fact.event[0] == word]
 
 
 def alive(pid: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Fact
 
 Task = tuple[str, str, int]
 
@@ -27,12 +27,12 @@ class Ledger:
         books = {"place": ledger.placed, "finished": ledger.finished}
         books |= {"evicted": ledger.returned, "lost": ledger.returned}
         for fact in facts:
-            word, tasks = fact.words[0], tasks_of(fact)
+            word, tasks = fact.event[0], tasks_of(fact)
             if word in books:
                 books[word].update(tasks)
             if word == "late":
                 ledger.returned.subtract(tasks)
-                ledger.finished.update(tasks if fact.words[6] == "finished" else ())
+                ledger.finished.update(tasks if fact.event[6] == "finished" else ())
             if word == "place":
                 ledger.by[fact.by] += len(tasks)
         return ledger
@@ -47,10 +47,10 @@ OF_TASKS = dict.fromkeys(("place", "finished", "failed", "lost", "evicted", "sto
 
 def tasks_of(fact: Fact) -> list[Task]:
     """The tasks that a fact is about; none for facts of other things."""
-    if fact.words[0] not in OF_TASKS:
+    if fact.event[0] not in OF_TASKS:
         return []
-    at = OF_TASKS[fact.words[0]]
-    job, group, tasks = fact.words[at : at + 3]
+    at = OF_TASKS[fact.event[0]]
+    job, group, tasks = fact.event[at : at + 3]
     return [(job, group, task) for task in ranges.indices(tasks)]
 
 
@@ -60,7 +60,7 @@ def lives_of(facts: Sequence[Fact], tasks: Collection[Task], most: int = 5) -> s
     for task in sorted(tasks)[:most]:
         lines.append(f"{task}:")
         lines += [
-            f"  {each.version} {each.at_ms} {each.by}: {' '.join(each.words)}"
+            f"  {each.version} {each.at_ms} {each.by}: {' '.join(each.event)}"
             for each in facts
             if task in tasks_of(each)
         ]

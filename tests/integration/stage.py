@@ -13,13 +13,13 @@ from random import Random
 from shutil import rmtree
 from typing import Any
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import StoreError
+from omega.cellstate.events import Fact
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import Fact
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import Answer, connect, ping
+from omega.cellstate.verify import verify
 from omega.embedded import server as embedded
 from omega.live.processes.supervisor import TIME, ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor
@@ -301,7 +301,7 @@ def await_sharing(cell: RedisCell, *members: str) -> list[JobSpec]:
         submit(cell, wave)
         probes.extend(wave)
         until(lambda: not cell.queue_depths(), "the probes are placed")
-        placed = [(fact.words[3], fact.by) for fact in all_facts(cell, since) if fact.words[0] == "place"]
+        placed = [(fact.event[3], fact.by) for fact in all_facts(cell, since) if fact.event[0] == "place"]
         return all(owners[by][bucket_of(job)] == "1" for job, by in placed if job.startswith("probe"))
 
     until(share, f"{', '.join(members)} share their jobs")
@@ -322,7 +322,7 @@ def all_facts(cell: RedisCell, since: int = 0) -> list[Fact]:
 
 def seen(cell: RedisCell, *words: str) -> list[Fact]:
     """The facts that begin with such words."""
-    return [fact for fact in all_facts(cell) if fact.words[: len(words)] == words]
+    return [fact for fact in all_facts(cell) if fact.event[: len(words)] == words]
 
 
 def check_all_ended(cell: RedisCell, jobs: Sequence[JobSpec]) -> Ledger:

@@ -130,7 +130,7 @@ def test_an_agent_that_was_killed_finds_its_tasks_again(ground: Ground) -> None:
     os.kill(pid, signal.SIGKILL)
     look_until(second, lambda: ground.group(runs).failed, "it ended")
     assert ground.told("failed") == ["killed by SIGKILL"]
-    assert [fact.words[0] for fact in all_facts(ground.cell)].count("place") == 2
+    assert [fact.event[0] for fact in all_facts(ground.cell)].count("place") == 2
 
 
 @pytest.mark.parametrize("command", [SLEEP, ("sh", "-c", "setsid sleep 60 & echo $!; exec sleep 60")])
@@ -247,5 +247,5 @@ def test_an_end_that_is_reported_late_has_its_own_time(ground: Ground) -> None:
     found = json.loads(path.read_text())
     path.write_text(json.dumps({**found, "at": found["at"] - 100}))
     agent.look()
-    times = {fact.words[3]: fact.at_ms for fact in all_facts(ground.cell) if fact.words[0] == "finished"}
+    times = {fact.event[3]: fact.at_ms for fact in all_facts(ground.cell) if fact.event[0] == "finished"}
     assert 98_000 < times[late] - times[early] < 110_000

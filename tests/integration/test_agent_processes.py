@@ -58,7 +58,7 @@ def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
         group.kill(f"agent/{second}")
         until(lambda: len(lines(log)) == 3, "the task runs where it began")
         assert lines(log) == [first, second, first], "and at no time twice"
-        assert [fact.words[1] for fact in seen(cell, "lapse")] == [f"agent/{first}", f"agent/{second}"]
+        assert [fact.event[1] for fact in seen(cell, "lapse")] == [f"agent/{first}", f"agent/{second}"]
         assert len(seen(cell, "lost")) == 2
         check(cell)
     assert cell.agents() == {}, "the other one left in order"

@@ -14,12 +14,12 @@ import pytest
 
 import omega as product
 from omega.cellstate import keys
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Duplicate, Refused
 from omega.cellstate.model import After, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell, create_cell
+from omega.cellstate.verify import verify
 from omega.many_cells.opened import opened
 from omega.many_cells.policy import CellOffer, FitsFirst
 from omega.many_cells.submission import AnyCell

@@ -8,7 +8,6 @@ import pytest
 import redis
 
 from omega.cellstate import ranges
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -16,6 +15,7 @@ from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from omega.cellstate.verify import verify
 
 KINDS = ("batch", "service")
 HOURS_MS = 3_600_000
@@ -124,7 +124,7 @@ def test_whatever_happened_to_a_cell_it_is_ok(client: "redis.Redis", seed: int) 
         if step % 20 == 0 or step == 119:
             report = verify(cell)
             assert report.ok, report.violations
-    assert {"place", "evicted", "left", "lost", "done"} <= {fact.words[0] for fact in cell.facts(0, 1000)}
+    assert {"place", "evicted", "left", "lost", "done"} <= {fact.event[0] for fact in cell.facts(0, 1000)}
     cell.delete()
 
 
@@ -186,5 +186,5 @@ def test_a_broken_cell_is_reported(client: "redis.Redis") -> None:
         life.step()
     client.hset("omega:1:{audit-broken}:jobnames", "nobody", "nothing")
     report = verify(cell)
-    assert [(v.invariant, v.where) for v in report.violations] == [(4, "job name nobody")]
+    assert [(v.invariant, v.where) for v in report.violations] == [(4, "jobnames nobody")]
     cell.delete()

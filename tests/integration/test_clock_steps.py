@@ -63,7 +63,7 @@ def test_a_step_of_the_wall_clock_delays_and_ends_nothing(store_url: str, tmp_pa
         submit(cell, [simple_job("later", ms=100)])
         until(lambda: state(cell, "later") is JobState.DONE, "a new job is placed and ends")
         until(lambda: state(cell, "runs") is JobState.DONE, "the task ends when its time is over")
-        assert not any(fact.words[0] == "end" and "lost" in fact.words for fact in cell.facts(0, 10_000))
+        assert not any(fact.event[0] == "end" and "lost" in fact.event for fact in cell.facts(0, 10_000))
         assert group.dead() == {}
         check(cell)
 
@@ -90,7 +90,7 @@ def test_a_machine_whose_clock_is_ten_minutes_off_runs_tasks(
         (machine,) = cell.machines()
         assert (machine.state, cell.agents()["h1"].unfit) == (MachineState.UP, "")
         facts = cell.facts(0, 10_000)
-        assert not [fact for fact in facts if fact.words[0] in ("lost", "failed", "evicted", "lapse", "unfit")]
-        ends = [fact.at_ms for fact in facts if fact.words[0] == "finished"]
+        assert not [fact for fact in facts if fact.event[0] in ("lost", "failed", "evicted", "lapse", "unfit")]
+        ends = [fact.at_ms for fact in facts if fact.event[0] == "finished"]
         assert all(abs(at - cell.store_ms()) < 300_000 for at in ends), "ends have the time of the store"
         check(cell)

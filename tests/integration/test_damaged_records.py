@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import Unreadable
 from omega.cellstate.model import MachineSettings, MachineSpec, MachineState
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Membership
+from omega.cellstate.verify import verify
 from omega.schedulers.process.epochs import EpochReader, Publisher
 from tests.cli.conftest import Omega
 from tests.integration.stage import join, made_cell, serve, started_processes, submit, until

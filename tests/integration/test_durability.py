@@ -13,7 +13,6 @@ import pytest
 
 from omega.cellstate import server
 from omega.cellstate.acl import line
-from omega.cellstate.audit import verify
 from omega.cellstate.connections import slot_of
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull
@@ -25,6 +24,7 @@ from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import connect_cell, create_cell
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.cli.conftest import Omega
 from tests.integration.stage import all_facts, started_processes, words_of
@@ -238,7 +238,7 @@ def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: RedisCell, 
             until(lambda: "but 0 of 1 replicas" in " ".join(words_of(processes, "batch/0")))
         until(lambda: ended(cell, "j"))
         until(lambda: "store back" in " ".join(words_of(processes, "batch/0")))
-    assert [fact.words[3] for fact in all_facts(cell) if fact.words[0] == "place"] == ["before", "j"]
+    assert [fact.event[3] for fact in all_facts(cell) if fact.event[0] == "place"] == ["before", "j"]
     assert verify(cell).ok
 
 

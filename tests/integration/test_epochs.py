@@ -11,8 +11,8 @@ import anyio.to_process
 import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.audit import verify
-from omega.cellstate.backup import read_backup, restore
+from omega.cellstate.backup import read_backup
+from omega.cellstate.backup.restore import restore
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup, bucket_of
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
@@ -23,6 +23,7 @@ from omega.cellstate.redis.pools import read_demand
 from omega.cellstate.replies import CommitRequest, EpochMark
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.presets import batch
 from omega.schedulers.process import epochs
@@ -297,7 +298,7 @@ def test_a_fifo_pool_keeps_its_order_with_two_live_schedulers(store_url: str, tm
             submit(cell, [job(name, "a", 15) for name in names])
             until(lambda: [placed(cell, name) for name in names] == [15, 15, 10, 0], "the order of submission")
             check(cell)
-            assert not any(fact.words[0] == "evicted" for fact in cell.facts(most=100_000))
+            assert not any(fact.event[0] == "evicted" for fact in cell.facts(most=100_000))
 
 
 def test_a_backup_holds_pools_what_they_hold_and_the_epoch(store_url: str) -> None:

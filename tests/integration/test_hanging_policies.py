@@ -104,7 +104,7 @@ def test_the_successor_on_another_computer_sets_the_job_aside(
             good = {f"good-{n}" for n in range(5)}
             submit(cell, [simple_job(name) for name in sorted(good)])
             until(lambda: placed(cell) >= good, "the other jobs are placed", 60.0)
-            words = [fact.words for fact in cell.facts(0, 10_000)]
+            words = [fact.event for fact in cell.facts(0, 10_000)]
             before = words[: max(n for n, each in enumerate(words) if each[0] == "place")]
             hung = [each for each in before if each[:2] == ("enlist", "batch/1")][1:]
             assert hung == [], "it did not hang at the job before it placed the others"

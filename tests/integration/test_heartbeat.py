@@ -56,7 +56,7 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
         assert rescue.is_alive()
         rescue.cancel()
         assert failure.group_contains(ZeroDivisionError)
-        assert [fact.words[0] for fact in seen(cell)] == ["enlist", "leave"]
+        assert [fact.event[0] for fact in seen(cell)] == ["enlist", "leave"]
 
 
 def test_housekeeping_that_takes_long_delays_no_renewal(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_housekeeping_that_takes_long_delays_no_renewal(store_url: str, monkeypa
         started = registry.scheduler("batch")
         SupervisedScheduler(store_url, "keeps", member="batch/0", scheduler=started, lease_ms=900).run()
         assert renewed.count(True) > 3
-        assert [fact.words[0] for fact in seen(cell)] == ["enlist", "leave"]
+        assert [fact.event[0] for fact in seen(cell)] == ["enlist", "leave"]
 
 
 def test_who_sleeps_is_roused_when_its_share_changes(store_url: str) -> None:
@@ -109,7 +109,7 @@ def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_lea
         )
         process._stop()
         process.run()
-        assert [fact.words[0] for fact in seen(cell)] == ["enlist"]
+        assert [fact.event[0] for fact in seen(cell)] == ["enlist"]
         assert cell.members()["batch/0"][1]
 
 

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from omega.cellstate import backup as backup_file
-from omega.cellstate.audit.register import _LENGTHS, _LENGTHS_WITH_AMOUNTS
-from omega.cellstate.backup import Backup, StoredKey, read_backup, restore
+from omega.cellstate.backup import Image, file as backup_file, read_backup
+from omega.cellstate.backup.restore import AHEAD, restore
+from omega.cellstate.events import FORMS
 from omega.cellstate.model import TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.server import connect
@@ -71,7 +71,7 @@ def beside(town: Town) -> Iterator[str]:
         RedisCell.open(town.client, name).delete()
 
 
-def flat(town: Town, name: str = "") -> Backup:
+def flat(town: Town, name: str = "") -> Image:
     """The records of the cell, or of another one."""
     cell = RedisCell.open(town.client, name or town.cell.name)
     backup = read_backup(cell, 1)
@@ -79,29 +79,23 @@ def flat(town: Town, name: str = "") -> Backup:
     return backup
 
 
-def unordered(key: StoredKey) -> Any:
-    """The content of a key; a server returns the fields of a hash in any order."""
-    return dict(zip(key.items[::2], key.items[1::2], strict=True)) if key.kind == "hash" else key.items
-
-
 def check_copy(town: Town, name: str) -> None:
     """A copy has every record and entry of the cell, the fact of its restore, and counters that are ahead."""
     before, after = flat(town), flat(town, name)
-    assert after.bulk == before.bulk
     assert after.log[:-1] == before.log
     assert after.log[-1][1][-1].startswith(b"restore ")
-    assert after.small.keys() == before.small.keys()
-    changed = {key for key in after.small if unordered(after.small[key]) != unordered(before.small[key])}
-    assert changed == {"meta"}
-    moved = {b"version", b"floor", b"placements", b"incarnations"}
-    same = [{key: value for key, value in each.fields("meta").items() if key not in moved} for each in (before, after)]
+    assert (after.zsets, after.lists, after.strings) == (before.zsets, before.lists, before.strings)
+    assert after.hashes.keys() == before.hashes.keys()
+    assert {key for key, records in after.hashes.items() if records != before.hashes[key]} == {"meta"}
+    moved = {b"version", b"floor", *(counter.encode() for counter in AHEAD)}
+    same = [{key: value for key, value in each.hashes["meta"].items() if key not in moved} for each in (before, after)]
     assert same[0] == same[1]
 
 
 def test_the_cell_has_every_kind_of_entry(town: Town) -> None:
     facts = town.cell.facts(most=1_000_000)
     assert town.cell.counters()["version"] >= VERSIONS
-    assert {fact.words[0] for fact in facts} == {*_LENGTHS, *_LENGTHS_WITH_AMOUNTS}
+    assert {fact.event[0] for fact in facts} == {*FORMS}
 
 
 def test_a_backup_is_read_back_checked_and_restored(town: Town, omega: Omega, beside: str, tmp_path: Path) -> None:
@@ -124,7 +118,7 @@ def test_a_backup_that_is_not_read_back_is_none(
     file.write_text("the last one")
     pieces = backup_file._pieces
 
-    def lossy(backup: Backup) -> Iterator[list[Any]]:
+    def lossy(backup: Image) -> Iterator[list[Any]]:
         for piece in pieces(backup):
             yield piece if piece[1] != "stream" else [*piece[:3], piece[3][int(piece[3][1]) + 2 :]]
 
@@ -162,8 +156,8 @@ def test_the_safety_copy_of_a_restore_is_restored(town: Town, omega: Omega, besi
     before = read_backup(RedisCell.open(town.client, beside), 1)
     (kept,) = there.json("store", "restore", file, "--force")["overwritten"].values()
     with Path(kept).open("rb") as source:
-        (copy,) = backup_file.read_file(source, kept)
-    assert (copy.bulk, copy.log) == (before.bulk, before.log)
+        (copy,) = backup_file.read(source, kept)
+    assert (copy.hashes, copy.lists, copy.log) == (before.hashes, before.lists, before.log)
     (again,) = there.json("store", "restore", kept, "--force", "--no-backup")["cells"]
     assert again["ok"], again["violations"]
     assert there.json("job", "status", "after-the-backup")["state"] == "pending"

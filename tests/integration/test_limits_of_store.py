@@ -211,4 +211,4 @@ def test_a_store_that_drops_data_when_full_is_not_used(tmp_path: Path) -> None:
         group = ProcessSupervisor(server.url, "drops", tmp_path)
         said = refused_start(group, "batch/0")
         assert said.startswith(f"error: the store at {server.url} drops data when it is full")
-        assert [fact.words[0] for fact in all_facts(cell)] == ["join", "machine"], "its machine joined, offline"
+        assert [fact.event[0] for fact in all_facts(cell)] == ["join", "machine"], "its machine joined, offline"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import OmegaError, Refused
 from omega.cellstate.store import connect_cell
+from omega.cellstate.verify import verify
 from omega.client.client import Client
 from tests.conftest import end_with_parent
 from tests.integration.stage import until

@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 
 from omega.cellstate import keys
-from omega.cellstate.audit import verify
 from omega.cellstate.connections import slot_of
 from omega.cellstate.errors import BadInput, Refused, Unsuitable
 from omega.cellstate.model import JobSpec, Limits, MachineSpec, TaskGroup
@@ -19,6 +18,7 @@ from omega.cellstate.redis.cell import CellByLikeness
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell, create_cell, create_like
+from omega.cellstate.verify import verify
 from omega.many_cells.new_cell import create_next
 from tests.cli.conftest import Omega
 from tests.server_groups import Cluster, Server, cluster, free_ports

@@ -37,7 +37,7 @@ def test_a_late_pool_reaches_its_share_by_evictions_that_the_audit_confirms(stor
         submit(cell, [job("b0", "b"), job("b1", "b")])
         until(lambda: held(cell, "b") == 12 == held(cell, "a"), "both pools hold their shares")
         evicted = seen(cell, "evicted")
-        assert len({fact.words[-1].partition(":")[0] for fact in evicted}) == 1
+        assert len({fact.event[-1].partition(":")[0] for fact in evicted}) == 1
         assert sum(1 for _ in seen(cell, "assert")) >= 1
         check(cell)
         assert {fact.by for fact in evicted} <= {"batch/0", "batch/1"}

@@ -45,7 +45,7 @@ def test_a_more_important_job_takes_a_full_cell_and_the_victims_come_back(store_
         until(lambda: not unfinished(cell), "every task runs to its end")
         ledger = check_all_ended(cell, [low, high])
         evicted = seen(cell, "evicted")
-        assert {(fact.words[3], fact.words[-1], fact.by) for fact in evicted} == {
+        assert {(fact.event[3], fact.event[-1], fact.by) for fact in evicted} == {
             ("low", "precedence:high", "service/0"),
         }
         assert sum(ledger.returned.values()) == 12, "as many as were in the way and no more"

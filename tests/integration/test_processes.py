@@ -83,7 +83,7 @@ def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_p
         submit(cell, jobs)
         until(lambda: not cell.queue_depths(), "the survivor places all")
         until(lambda: seen(cell, "lapse", "batch/1"), "its record is removed")
-        placed = {fact.words[3]: fact.by for fact in seen(cell, "place") if fact.words[3].startswith("moves")}
+        placed = {fact.event[3]: fact.by for fact in seen(cell, "place") if fact.event[3].startswith("moves")}
         assert placed == dict.fromkeys((job.id for job in jobs), "batch/0")
         assert list(cell.members()) == ["batch/0"]
         check(cell)
@@ -128,7 +128,7 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
         )
         assert group.dead() == {}
         assert words_of(group, "batch/0") == []
-        assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", DEFAULT_EXECUTOR, "batch/0"]
+        assert [fact.event[1] for fact in seen(cell, "enlist")] == ["batch/0", DEFAULT_EXECUTOR, "batch/0"]
 
 
 @pytest.mark.chaos
@@ -146,7 +146,7 @@ def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: 
         group.members["batch/0"].send_signal(signal.SIGTERM)
         assert ended(group, "batch/0") == 0
         assert words_of(group, "batch/0") == []
-        assert [fact.words[1] for fact in seen(cell, "leave")] == ["batch/0"]
+        assert [fact.event[1] for fact in seen(cell, "leave")] == ["batch/0"]
         assert set(cell.members()) == {"batch/1", "service/0"}
         until(lambda: not unfinished(cell), "the rest ends without it")
         check_all_ended(cell, jobs)
@@ -164,7 +164,7 @@ def test_a_scheduler_told_to_stop_as_soon_as_it_has_its_name_leaves_too(store_ur
             until(lambda: len(cell.members()) == 1, "it has its name")
             group.members[f"batch/{number}"].send_signal(signal.SIGTERM)
             assert ended(group, f"batch/{number}") == 0
-        assert [fact.words[1] for fact in seen(cell, "leave")] == list(group.members)
+        assert [fact.event[1] for fact in seen(cell, "leave")] == list(group.members)
         assert cell.members() == {}
 
 
@@ -197,7 +197,7 @@ def test_a_scheduler_that_slept_past_its_lease_starts_anew(
         await_sharing(cell, "batch/0", *others)
         until(lambda: not unfinished(cell), "all is done")
         anew = seen(cell, "enlist", "batch/0")[1]
-        assert int(anew.words[2]) > int(seen(cell, "enlist", "batch/0")[0].words[2])
+        assert int(anew.event[2]) > int(seen(cell, "enlist", "batch/0")[0].event[2])
         late = [fact.version for fact in seen(cell, "place") if fact.by == "batch/0" and fact.version > lapsed_at]
         assert late
         assert min(late) > anew.version
@@ -301,7 +301,7 @@ def test_a_terminal_that_hangs_up_leaves_no_member_behind(
             with pytest.raises(KeyboardInterrupt):
                 work()
             assert [process.returncode for process in processes] == [0]
-            assert [fact.words[0] for fact in seen(cell, "leave")] == ["leave"]
+            assert [fact.event[0] for fact in seen(cell, "leave")] == ["leave"]
             assert signal.getsignal(number) is signal.SIG_DFL
     finally:
         signal.signal(number, before)

@@ -121,4 +121,4 @@ def test_agents_without_a_scheduler_keep_their_leases_through_a_restart(
             until(lambda: cell.client.pttl(f"omega:1:{{{cell.name}}}:lease:agent/h1") > 7_000, "it renews its lease")
             assert int(str(beat)) < 8_001
         assert cell.agents()["h1"] == before
-        assert [fact.words[0] for fact in cell.facts() if fact.words[0] in ("lapse", "leave")] == []
+        assert [fact.event[0] for fact in cell.facts() if fact.event[0] in ("lapse", "leave")] == []

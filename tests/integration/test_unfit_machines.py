@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.verify import verify
 from omega.live.agent import fitness
 from omega.live.agent.agent import Agent
 from omega.live.agent.run_as import admit
@@ -70,7 +70,7 @@ def check_comes_back(ground: Ground, agent: Agent, failed: str) -> None:
     assert ground.cell.agents()["h1"].unfit == ""
     ground.place(failed)
     look_until(agent, lambda: ground.group(failed).finished, "the job runs")
-    assert [fact.words[0] for fact in all_facts(ground.cell) if fact.words[0] in ("lost", "failed", "retried")] == []
+    assert [fact.event[0] for fact in all_facts(ground.cell) if fact.event[0] in ("lost", "failed", "retried")] == []
     assert verify(ground.cell).violations == ()
 
 
@@ -209,7 +209,7 @@ def test_the_agent_may_open_no_more_files(ground: Ground, tmp_path: Path, lost: 
             ground.place(name)
             until(lambda: ground.group(name).finished, "the job runs")
             bad = ("lost", "failed", "retried", "lapse")
-            assert [fact.words[0] for fact in all_facts(ground.cell) if fact.words[0] in bad] == []
+            assert [fact.event[0] for fact in all_facts(ground.cell) if fact.event[0] in bad] == []
         except BaseException as error:
             error.add_note((tmp_path / "agent.log").read_text())
             raise
@@ -294,7 +294,7 @@ def test_an_agent_that_cannot_tell_what_runs_gives_up_its_lease(
         lock.rename(f"{lock}.away")
         lock.mkdir()  # a file of the state directory that cannot be read
         until(lambda: seen(cell, "lapse"), "its lease lapses")
-        said = [" ".join(fact.words[3:]) for fact in seen(cell, "unfit")]
+        said = [" ".join(fact.event[3:]) for fact in seen(cell, "unfit")]
         assert any(each.startswith("gives up its lease: cannot tell what runs: ") for each in said), said
         until(lambda: len(log.read_text().split("\n")) == 3, "the task runs elsewhere, once the first one has ended")
         lock.rmdir()
@@ -321,5 +321,5 @@ def test_a_disk_that_is_full_for_longer_than_a_lease(ground: Ground, tmp_path: P
     look_until(agent, lambda: time.monotonic() > full, "several leases pass")
     go.touch()
     look_until(agent, lambda: ground.group(name).finished == tasks, "all end by themselves and are reported")
-    assert [fact.words[0] for fact in all_facts(ground.cell) if fact.words[0] in ("lost", "failed", "evicted")] == []
+    assert [fact.event[0] for fact in all_facts(ground.cell) if fact.event[0] in ("lost", "failed", "evicted")] == []
     (ground.state / "filler").unlink()

@@ -50,8 +50,8 @@ class Books:
     def note_failures(self) -> None:
         """Count tasks that fail because they were lost too often, or placed at most once."""
         for fact in self.cell.facts(self.version):
-            if fact.words[0] == "fail":
-                self.ended[fact.words[1], EndKind.FAILED] += len(indices(fact.words[3]))
+            if fact.event[0] == "fail":
+                self.ended[fact.event[1], EndKind.FAILED] += len(indices(fact.event[3]))
         self.version = self.cell.ledger.version
 
     def check_machines(self) -> None:
@@ -129,16 +129,16 @@ class Books:
         """5: every eviction carries its reason, and precedence is strictly lower than the claimer's."""
         asserted = set[str]()
         for fact in self.cell.facts(max(0, self.cell.ledger.version - 1)):
-            if fact.words[0] == "assert":
-                asserted.add(fact.words[1])
-            if fact.words[0] == "evicted":
-                reason, _, claimer = fact.words[-1].partition(":")
+            if fact.event[0] == "assert":
+                asserted.add(fact.event[1])
+            if fact.event[0] == "evicted":
+                reason, _, claimer = fact.event[-1].partition(":")
                 assert reason in ("precedence", "over", "fair-share", "down", "tree")
                 assert reason != "fair-share" or not claimer or claimer in asserted
                 if reason == "precedence":
-                    mine, victim = self.cell.job(claimer), self.cell.job(fact.words[3])
+                    mine, victim = self.cell.job(claimer), self.cell.job(fact.event[3])
                     assert mine is not None
                     assert victim is not None
-                    optional = victim.groups[int(fact.words[4])].optional and victim.gang is not Gang.STRICT
+                    optional = victim.groups[int(fact.event[4])].optional and victim.gang is not Gang.STRICT
                     rank = 0 if optional else victim.precedence
                     assert rank < mine.precedence

@@ -10,7 +10,6 @@ import pytest
 
 from omega.arrays import array_index
 from omega.cellstate import ranges
-from omega.cellstate.audit import verify
 from omega.cellstate.digest.step import digest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, Run, TaskGroup
@@ -18,6 +17,7 @@ from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.queries.task_results import job_tasks
 from omega.schedulers.rolling import Rollouts, count_of, targets
 from omega.updating import job_update

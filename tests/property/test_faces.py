@@ -124,8 +124,8 @@ def started_and_ended(cell: MemoryCell, job: str) -> tuple[int | None, int | Non
     """What the log says up to the position of the digest: the first placement of a task, and the end of the job."""
     read = Digested.unpack(cell.digest_position()).version
     facts = [fact for fact in cell.facts(0, 100_000) if fact.version <= read]
-    starts = (fact.at_ms for fact in facts if fact.words[0] == "place" and fact.words[3] == job)
-    ends = (fact.at_ms for fact in facts if fact.words[:2] == ("done", job))
+    starts = (fact.at_ms for fact in facts if fact.event[0] == "place" and fact.event[3] == job)
+    ends = (fact.at_ms for fact in facts if fact.event[:2] == ("done", job))
     return next(starts, None), next(ends, None)
 
 

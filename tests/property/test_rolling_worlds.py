@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from omega.cellstate import ranges
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TakeOver, TaskGroup
@@ -22,6 +21,7 @@ from omega.cellstate.replies import Budget, CommitRequest, Membership, Original
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.changes import resize
 from omega.schedulers.rolling import Rollouts, targets
 from omega.schedulers.speculation import FIELD, with_copies

@@ -7,7 +7,6 @@ from typing import Any
 import fakeredis
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import Overtaken
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree
@@ -17,6 +16,7 @@ from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from tests.tiers import first
 
 MACHINES, DEEP = 5, 3

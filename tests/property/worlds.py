@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import fakeredis
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.memory.publish import trim
@@ -15,6 +14,7 @@ from omega.cellstate.replies import Membership, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Intake, Position
+from omega.cellstate.verify import verify
 from tests.leases import expire
 
 RESOURCES = ("cpu", "memory", "gpu", "disk")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Detection, Mode
+from omega.cellstate.verify import verify
 from omega.simulation import ARCHITECTURES, Simulation
 from omega.simulation.settings import Settings
 from omega.workload.presets import Size, draw

@@ -37,7 +37,7 @@ def lost_after_a_gain(story: PoolRun) -> tuple[int, int]:
     gained: dict[str, float] = {}
     evicting, version, evicted, lost = "", -1, 0, 0
     for fact in story.simulation.store.cell.facts():
-        how, words, now = fact.words[0], fact.words, fact.at_ms / 1000
+        how, words, now = fact.event[0], fact.event, fact.at_ms / 1000
         if fact.version != version:
             evicting, version = "", fact.version
         if how == "submit":
@@ -104,8 +104,8 @@ def test_a_transaction_evicts_and_starts_a_bounded_number(
     story = made.run(12, logged=True)
     gone = Counter[int]()
     for fact in story.simulation.store.cell.facts():
-        if fact.words[0] == "evicted":
-            gone[fact.version] += ranges.count(fact.words[5])
+        if fact.event[0] == "evicted":
+            gone[fact.version] += ranges.count(fact.event[5])
     assert sum(gone.values()) == 30
     most = min(evictions, starts * slots)
     assert max(gone.values()) == most + most % slots

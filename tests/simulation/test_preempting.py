@@ -6,11 +6,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
+from omega.cellstate.verify import verify
 from omega.schedulers import presets
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.policies import Placement

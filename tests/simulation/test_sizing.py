@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.verify import verify
 from omega.experiments.mapreduce import POLICIES, evaluate
 from omega.experiments.mapreduce_loop import looped, speedups
 from omega.schedulers.placement.random_fit import RandomFit

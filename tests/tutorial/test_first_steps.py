@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
+from omega.cellstate.verify import verify
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor
@@ -60,7 +60,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
     assert (job.groups[0].finished, job.state) == (3, JobState.DONE)
 
     # Everything that happened is in the log, and an audit finds the cell as its rules say.
-    assert [fact.words[0] for fact in cell.facts()] == [
+    assert [fact.event[0] for fact in cell.facts()] == [
         "enlist",
         "join",
         "join",

@@ -62,7 +62,7 @@ def test_the_commands_of_the_page(server: dict[str, str], tmp_path: Path) -> Non
             time.sleep(0.2)  # lists are about a second old, as the page says
             done = run(text, server, tmp_path)
         assert same(expected, done.stdout), f"{text}\n{done.stdout}{done.stderr}"
-    assert ran == 9
+    assert ran == 10
 
 
 def test_the_page_names_every_route() -> None:

@@ -20,11 +20,11 @@ local S_FIXED, S_MAILBOX, L_HELD, L_LIVE = R + 4, R + 5, L_WANTED + R, L_WANTED 
 -- A machine's record: its index as it is (pack takes its first bytes), its number, state and executor and capacity as they are, its amounts in use.
 local MACHINE, WORDS, FIXED, VALUES, NEEDS, LANE
 if R == 2 then
-  MACHINE, WORDS, FIXED, VALUES = '<c8i8c32i8i8', '<i8c32i8i8', '<i8i8i8i8', ' %d %d %d'
+  MACHINE, WORDS, FIXED, VALUES = '<c8i8c32i8i8', '<i8c32i8i8', '<i8i8i8i8', ' %d %d,%d'
   NEEDS, LANE = '<I4I4', '<i8i8i8i8i8i8i8i8i8i8i8'
 else
   local amounts, rep = string.rep('i8', R), string.rep
-  WORDS, FIXED, VALUES = 'i8c' .. 16 + 8 * R .. amounts, '<i8i8' .. amounts, ' %d' .. rep(' %d', R)
+  WORDS, FIXED, VALUES = 'i8c' .. 16 + 8 * R .. amounts, '<i8i8' .. amounts, ' %d %d' .. rep(',%d', R - 1)
   MACHINE, WORDS = '<c8' .. WORDS, '<' .. WORDS
   NEEDS, LANE = '<' .. rep('I4', R), '<' .. rep('i8', 7 + 2 * R)
 end

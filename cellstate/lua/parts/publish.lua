@@ -96,10 +96,10 @@ local function touch_job(j)
   end
 end
 
--- A list of words whose first ones are these, ended by number and amounts of a machine after the change.
+-- A list of words whose first ones are these, ended by the number of a machine and by "amount,…" after the change.
 local with_values
 do
-  local VALUES = ' %d' .. AMOUNTS
+  local VALUES = ' %d %d' .. string.rep(',%d', R - 1)
   function with_values(text, m) return text .. format(VALUES, m[NUMBER], unpack(m, USED + 1, USED + R)) end
 end
 

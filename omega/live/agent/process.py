@@ -182,7 +182,7 @@ class AgentLoop:
         except Fenced as error:
             self.come, lost = False, isinstance(error, HistoryCut)
             self.log.warning("fenced", why=str(error) if lost else "its lease lapsed; it registers again")
-            self.agent.cell.check_there()
+        self.agent.cell.check_there()  # each time: the cell that comes back may be another one
         self.agent.come(self.until_gone)
         self.come = True
         self.log.info("joined")

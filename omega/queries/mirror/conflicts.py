@@ -6,14 +6,12 @@ of the last change of the machine before the conflict, of those that place tasks
 
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from omega.cellstate import ranges
-from omega.cellstate.digest.history import winner_of
+from omega.cellstate.events import Conflict, End, Join, LogEntry, MachineEvent, Place
 from omega.cellstate.override import override
-from omega.cellstate.replies import LogEntry
 from omega.cellstate.transaction import Verdict
 from omega.queries.mirror.codes import Codes
 from omega.queries.mirror.named_records import Listener
@@ -33,7 +31,7 @@ class Won(NamedTuple):
     word: str
 
 
-class Conflict(NamedTuple):
+class LostClaim(NamedTuple):
     """A lost claim."""
 
     version: int
@@ -58,35 +56,29 @@ class Eviction(NamedTuple):
 class Contests(Listener):
     """Conflicts and evictions of the newest versions; `pool_of` returns the pool of a job, "" where it is unknown."""
 
-    def __init__(self, width: int, pool_of: Callable[[str], str]) -> None:
-        """Begin, in a cell of `width` resources."""
-        self._width, self._pool_of = width, pool_of
+    def __init__(self, pool_of: Callable[[str], str]) -> None:
+        """Begin with no entry."""
+        self._pool_of = pool_of
         self.first = 0
         """The first version that was added; what was before is not known."""
         self._versions, self._changes = array("q"), array("i")
         """By machine: the version of the last change, 0 for none, and the number of its author and word."""
         self._names = Codes()
-        self._conflicts: deque[Conflict] = deque(maxlen=MOST_CONFLICTS)
+        self._conflicts: deque[LostClaim] = deque(maxlen=MOST_CONFLICTS)
         self._evictions: deque[Eviction] = deque(maxlen=MOST_EVICTIONS)
 
     @override
-    def changed(self, entry: LogEntry, word: str, machines: Sequence[int]) -> None:
-        more = max(machines) + 1 - len(self._versions)
+    def changed(self, entry: LogEntry, event: Place | Join | MachineEvent) -> None:
+        machine, more = event.machine, event.machine + 1 - len(self._versions)
         if more > 0:
             self._versions.extend(repeat(0, more))
             self._changes.extend(repeat(0, more))
-        version, change = entry.version, self._names.of(f"{word} {entry.by}")
-        for machine in machines:
-            self._versions[machine], self._changes[machine] = version, change
+        self._versions[machine], self._changes[machine] = entry.version, self._names.of(f"{event.word} {entry.by}")
 
     @override
-    def conflicted(self, entry: LogEntry, words: Sequence[str]) -> None:
-        job, machine, verdict = words[0], int(words[1]), int(words[2])
-        self._conflicts.append(
-            Conflict(
-                entry.version, entry.at_ms, entry.by, job, machine, verdict == Verdict.MOVED, self._last(machine)
-            )
-        )  # fmt: skip
+    def conflicted(self, entry: LogEntry, event: Conflict) -> None:
+        coarse, won = event.verdict is Verdict.MOVED, self._last(event.machine)
+        self._conflicts.append(LostClaim(entry.version, entry.at_ms, entry.by, event.job, event.machine, coarse, won))
 
     def _last(self, machine: int) -> Won | None:
         if machine >= len(self._versions) or not self._versions[machine]:
@@ -95,11 +87,10 @@ class Contests(Listener):
         return Won(by, self._versions[machine], word)
 
     @override
-    def evicted(self, entry: LogEntry, words: Sequence[str]) -> None:
-        if winner := winner_of(" ".join(words[6 + self._width :])):
-            jobs = words[2], winner
-            pools = self._pool_of(words[2]), self._pool_of(winner)
-            self._evictions.append(Eviction(entry.version, entry.at_ms, ranges.count(words[4]), jobs, pools))
+    def evicted(self, entry: LogEntry, event: End) -> None:
+        if winner := event.winner:
+            pools = self._pool_of(event.job), self._pool_of(winner)
+            self._evictions.append(Eviction(entry.version, entry.at_ms, event.size, (event.job, winner), pools))
 
     def cut_after(self, version: int) -> None:
         """Drop what is of versions that the store lost."""
@@ -113,7 +104,7 @@ class Contests(Listener):
 
     def rows(self, since_ms: int, names: Callable[[int], str]) -> list[dict[str, Any]]:
         """Return a row for each pair of a loser and a winner since a time, the most conflicts first."""
-        found: dict[tuple[str, str], list[Conflict]] = {}
+        found: dict[tuple[str, str], list[LostClaim]] = {}
         for each in self._conflicts:
             if each.at_ms >= since_ms:
                 winner = each.won.by if each.won is not None else UNKNOWN
@@ -140,7 +131,7 @@ class Contests(Listener):
         return sorted(rows, key=lambda row: -row["tasks"])
 
 
-def _row(loser: str, winner: str, listed: list[Conflict], names: Callable[[int], str]) -> dict[str, Any]:
+def _row(loser: str, winner: str, listed: list[LostClaim], names: Callable[[int], str]) -> dict[str, Any]:
     machines = Counter(each.machine for each in listed)
     coarse = sum(each.coarse for each in listed)
     return {
@@ -157,7 +148,7 @@ def _row(loser: str, winner: str, listed: list[Conflict], names: Callable[[int],
     }
 
 
-def _transaction(each: Conflict, names: Callable[[int], str]) -> Mapping[str, Any]:
+def _transaction(each: LostClaim, names: Callable[[int], str]) -> Mapping[str, Any]:
     won = each.won
     return {
         "version": each.version,

@@ -8,8 +8,8 @@ from omega.queries.mirror.event_ring import facts_of
 from omega.queries.mirror.index import Index
 
 if TYPE_CHECKING:
+    from omega.cellstate.events import LogEntry
     from omega.cellstate.ports import Queries
-    from omega.cellstate.replies import LogEntry
     from omega.queries.mirror.held_cell import HeldCell
 
 

@@ -3,9 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 
-from omega.cellstate.logged_facts import fact_words
-from omega.cellstate.replies import Fact, LogEntry
-from omega.cellstate.transaction import Basis
+from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.queries.event_list import Missing
 
 MOST_ENTRIES = 20_000
@@ -87,23 +85,9 @@ class EventRing:
 
 def facts_of(entry: LogEntry, kinds: Collection[str] | None = None) -> list[Fact]:
     """Return the facts of an entry (None: of all kinds); none of one that cannot be read."""
-    text = entry.facts
-    if kinds is not None and not any(kind in text for kind in kinds):
+    if kinds is not None and not any(kind in entry.facts for kind in kinds):
         return []  # most entries, without dividing them into lines
-    lines = text.split("\n") if text else []
-    if kinds is not None:
-        lines = [line for line in lines if _word_of(line) in kinds]
-    if not lines:
-        return []
     try:
-        basis = Basis.read(entry.basis) if entry.basis else None
-        return [
-            Fact(entry.version, entry.at_ms, entry.by, words, basis) for line in lines for words in fact_words(line)
-        ]
-    except (ValueError, IndexError):
+        return facts_in(entry, kinds)
+    except ValueError:
         return []
-
-
-def _word_of(line: str) -> str:
-    word = line.partition(" ")[0]
-    return word[:-1] if word in ("places", "submits") else word

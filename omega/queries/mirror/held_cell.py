@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cuts import NO_CUTS, Cuts
+from omega.cellstate.events import Fact
 from omega.cellstate.model import Described, Job, Machine, MachineState
 from omega.cellstate.override import override
 from omega.cellstate.pools import Epoch, Pools
-from omega.cellstate.replies import EpochMark, Fact, KindUse
+from omega.cellstate.replies import EpochMark, KindUse
 from omega.queries.mirror.event_ring import EventRing
 from omega.queries.mirror.job_table import JobTable
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate.events import Fact
 from omega.cellstate.model import BUCKETS, Job
-from omega.cellstate.replies import Fact, PendingJob
+from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Ask, Intake
 from omega.queries.event_text import sentences
 from omega.queries.events import Event, event

@@ -14,8 +14,9 @@ import numpy as np
 
 from omega.cellstate.digest.hours import Position as Digested, readable
 from omega.cellstate.errors import Refused
+from omega.cellstate.events import LogEntry
 from omega.cellstate.model import Job
-from omega.cellstate.replies import LogEntry, Reply
+from omega.cellstate.replies import Reply
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Missing
 from omega.queries.fleet import Fleet
@@ -57,7 +58,7 @@ class Reader:
         self.cell, self.held, self.lock = cell, held, lock
         self.reasons, self.demands, self.loading = Reasons(held), DemandClasses(held.table), Loading(self)
         self.hour = LastHour(held.dimensions.names)
-        self.contests = Contests(len(held.dimensions), self._pool_of)
+        self.contests = Contests(self._pool_of)
         self.index = Index()
         self.topics = dict.fromkeys(TOPICS, Index())
         self.tags: dict[str, Index] = {}

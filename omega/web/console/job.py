@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from omega.cellstate.digest.history import winner_of
 from omega.cellstate.errors import OmegaError
+from omega.cellstate.events import winner_of
 from omega.client.client import Client
 from omega.queries import job_texts
 from omega.queries.failures import Failure

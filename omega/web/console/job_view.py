@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from omega.cellstate import ranges
-from omega.cellstate.digest.history import winner_of
+from omega.cellstate.events import winner_of
 from omega.queries import units
 from omega.web.console.timelines import Mark, Scale, Span, timeline
 

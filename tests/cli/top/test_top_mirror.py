@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from omega.cellstate.errors import Refused
+from omega.cellstate.events import Fact, LogEntry
 from omega.cellstate.model import JobSpec, Machine, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest, Fact, LogEntry, Membership
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.top import command

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from lupa import lua51
 
 import omega.cellstate
 from omega.cellstate import keys
@@ -46,6 +47,44 @@ def test_every_script_has_the_rare_keys_that_it_names(name: str) -> None:
     for key in set(re.findall(r"\bnamed\.([a-z]+)\b", source)) & scripts.RARE:
         assert name == "commit", f"{key} is not in its header"
         assert key in GENERAL_KEYS
+
+
+PARTS = """
+local function first(x) return x + 1 end
+local second
+do
+  local function hidden(x)
+    return first(x)
+  end
+  function second(x)
+    return hidden(x)
+  end
+end
+local t = {}
+function t.kept(x)
+  local function inside() return x end
+  return inside()
+end
+function t.alone(x)
+  if x then return t.alone(x - 1) end
+end
+return t.kept(1)
+"""
+
+
+def test_functions_that_nothing_uses_are_left_out() -> None:
+    text = scripts._without_unused(PARTS)
+    assert re.findall(r"function ([\w.]+)", text) == ["t.kept", "inside"]
+    assert lua51.LuaRuntime().execute(text) == 1
+    assert scripts._without_unused(PARTS + "local s = second\n").count("function") == 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_left_out_of_a_script_is_whole_functions(name: str) -> None:
+    runtime, source = lua51.LuaRuntime(), scripts._include((FOLDER / f"{name}.lua").read_text())
+    for found in scripts.FUNCTION.finditer(source):
+        runtime.compile(found[0])  # raises LuaSyntaxError
+    runtime.compile(script(name).text)
 
 
 def test_every_part_is_used() -> None:

@@ -2,15 +2,15 @@
 
 from hypothesis import given, strategies as some
 
+from omega.cellstate.events import FORMS, Fact, parse
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.replies import Fact
 from omega.queries.event_text import lines
-from omega.queries.events import _READERS, event
+from omega.queries.events import event
 from omega.queries.job_history import _summed
 from omega.queries.names import Names
 from omega.web.console.job_view import history_lines
 
-KINDS = some.sampled_from([*sorted(_READERS), "of-a-later-version"])
+KINDS = some.sampled_from([*sorted(FORMS), "of-a-later-version"])
 WORDS = some.sampled_from(
     ["0", "1", "7", "-", "0-3", "1,4", "a", "first-job", "full", "=", "+x", "2 3", "{}", "[1]", ""]
 )
@@ -24,7 +24,7 @@ HISTORIES = some.lists(some.tuples(some.integers(1, 3), FACTS | SUMS), max_size=
 @given(HISTORIES)
 def test_no_record_ends_in_a_traceback(records: list[tuple[int, tuple[str, ...]]]) -> None:
     cell = MemoryCell()
-    facts = [Fact(version, 1_000, "ada", words) for version, words in records]
+    facts = [Fact(version, 1_000, "ada", parse(" ".join(words))[0]) for version, words in records]
     events = [_summed(fact, "web") or event(fact, cell.dimensions) for fact in facts]
     assert len(list(lines(events, Names(cell)))) == len({version for version, _ in records})
     history_lines([each.as_json() for each in events], {}, 9)
@@ -32,7 +32,7 @@ def test_no_record_ends_in_a_traceback(records: list[tuple[int, tuple[str, ...]]
 
 def text(*words: str) -> str:
     cell = MemoryCell()
-    facts = [Fact(5, 0, "ada", tuple(each.split(" "))) for each in words]
+    facts = [Fact(5, 0, "ada", parse(each)[0]) for each in words]
     (line,) = lines([_summed(fact, "web") or event(fact, cell.dimensions) for fact in facts], Names(cell))
     return line.partition("ada        ")[2]
 

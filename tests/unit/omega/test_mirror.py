@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.events import LogEntry
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
-from omega.cellstate.replies import CommitRequest, LogEntry, Membership
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries import jobs, pool_shares
 from omega.queries.mirror import CellMirror, Index, JobFilter, event_ring, loading

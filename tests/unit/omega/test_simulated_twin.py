@@ -73,7 +73,7 @@ def test_a_cell_with_a_log_notes_every_placement() -> None:
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", ClaimColumns([0])), None, 0)[0].accepted
-    assert cell.facts()[-1].words[0] == "place"
+    assert cell.facts()[-1].event[0] == "place"
 
 
 @pytest.mark.parametrize("keep_jobs", [0, 9])

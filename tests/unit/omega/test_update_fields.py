@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel
 
 from omega.cellstate import ranges
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
@@ -18,6 +17,7 @@ from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.changes import change_json, resize
 from omega.jobfile.form import JobForm, Tasks, Update
 from omega.schedulers.rolling import Rollouts, started_with
@@ -161,6 +161,14 @@ def test_a_change_in_place_replaces_nothing() -> None:
     place = Place((FRAMES,), {"annotations": {"a": "b"}})
     assert place.update((replace(FRAMES, spec={"name": "frames"}),), {"annotations": {"a": "c"}}) == 0
     assert (place.job.spec["annotations"], place.own()) == ({"a": "c"}, {"3600000": 4})
+
+
+def test_the_same_file_again_is_no_new_version() -> None:
+    place = Place((FRAMES,), {})
+    same = job_update(place.job, place.spec((FRAMES,), {}), 1, "ada")
+    assert (same.replaced, same.groups, same.spec.get("version")) == (0, (), place.job.spec.get("version"))
+    other = job_update(place.job, place.spec((replace(FRAMES, count=5),), {}), 1, "ada")
+    assert other.spec["version"] != place.job.spec.get("version")
 
 
 def _fields(model: type[BaseModel]) -> set[str]:

@@ -9,7 +9,6 @@ from typing import Any
 import fakeredis
 import redis
 
-from omega.cellstate.audit import verify
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -18,6 +17,7 @@ from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
+from omega.cellstate.verify import verify
 from omega.schedulers.instruments import Figures
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import Answer, Arrived, Commit, Effect, Receive, attempts
@@ -215,7 +215,7 @@ class Rig:
 
     def facts(self, word: str) -> list[tuple[str, ...]]:
         """Lines of the log that begin with a word, but for the executor's."""
-        found = [fact.words[1:] for fact in self.other.facts(most=100_000) if fact.words[0] == word]
+        found = [fact.event[1:] for fact in self.other.facts(most=100_000) if fact.event[0] == word]
         return [words for words in found if words[0] != "simulated"]
 
     def check(self) -> None:

@@ -61,8 +61,8 @@ def test_the_log_has_the_version_and_the_time_that_a_call_was_decided_on() -> No
             decided[transaction.job] = seen
         rig.step()
     rig.rest()
-    facts = [fact for fact in rig.other.facts() if fact.words[0] == "place"]
-    assert {fact.words[3]: fact.basis and fact.basis[:2] for fact in facts} == decided
+    facts = [fact for fact in rig.other.facts() if fact.event[0] == "place"]
+    assert {fact.event[3]: fact.basis and fact.basis[:2] for fact in facts} == decided
     assert {fact.basis and fact.basis.ahead_ms for fact in facts} == {77_000}
     behind = [fact.version - 1 - (fact.basis.since if fact.basis else 0) for fact in facts]
     assert max(behind) > 0, "some were decided while the call before was in flight"
@@ -74,7 +74,7 @@ def test_the_times_of_the_log_are_those_of_the_servers_clock() -> None:
     rig = Rig((1_000, 1_000), server=server)
     rig.submit(spec("j"))
     rig.until_placed("j")
-    (placed,) = (fact for fact in rig.other.facts() if fact.words[0] == "place")
+    (placed,) = (fact for fact in rig.other.facts() if fact.event[0] == "place")
     assert seconds * 1000 + micros // 1000 - 1 <= (placed.basis.began_ms if placed.basis else 0) <= rig.other.store_ms()
     assert placed.at_ms < 2_000_000, "the rig's own clock is far behind"
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from uuid import uuid4
 from zlib import crc32
 
-from omega.cellstate.audit import verify
-from omega.cellstate.audit.report import Log, look
 from omega.cellstate.cuts import Report
 from omega.cellstate.digest.step import digest
 from omega.cellstate.fairness import Assertion, Threshold
@@ -20,6 +18,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
 from omega.cellstate.tasks import EndKind, HealthOf, HealthReport, HealthState, OutputPart, TaskEnd, TaskProgress
 from omega.cellstate.transaction import Claim
+from omega.cellstate.verify import Log, look, verify
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
@@ -52,7 +51,9 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`shards`", "durations, finishers, the whole key"):
         (r"shards key \w+", r"shards field \d (word \d )?(changed|moved|removed)"),
     ("`cuts`", "any"): (r"cuts .*",),
-    ("`times` `done`", "times; the order of ended jobs"): (r"times .*", r"done item moved"),
+    ("`times` `done` `outputs`", "times; the order of entries"): (r"times .*", r"(done|outputs) item moved"),
+    ("`pending`", "another arrival that no job has, in the same order"): (),
+    ("`serving`", "why an executor cannot start tasks"): (r"serving field \d word 1 \w+",),
     ("`jobnames`", "the name of ended jobs removed"): (r"jobnames field \w+ removed",),
     ("`history` `results` `usage`",
      "events, machines and times of ended tasks, sums of use except that of running tasks"):
@@ -61,14 +62,16 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`log`", "the whole key removed"): (r"log key removed",),
     ("`log`", "time, author, `basis` or `settings` of an entry"):
         (r"log (at|by) changed", r"log basis removed", r"log settings (removed|changed)"),
-    ("`log`", "facts of conflicts, refusals, lost versions and replaced pools"):
-        (r"log (conflict|aborted|rejected) (line|word \d+) \w+", r"log (reset|cut) word \d \w+"),
+    ("`log`", "facts of conflicts, refusals, executors that cannot start tasks, lost versions and replaced pools"):
+        (r"log (conflict|aborted|rejected|fit|unfit) (line|word \d+) \w+", r"log (reset|cut) word \d \w+"),
     ("`log`", "reasons; equal amounts that trade places; which tasks got copies; the machine of a late report"):
         (r"log (stopped|finished|failed|lost|retried) word [789] duplicated",
          r"log retried word (9|10) \w+", r"log (speculate|unneeded) word [23] \w+", r"log late word 2 changed"),
-    ("`log`", "amounts and shares of an `assert`"): (r"log assert word ([2-9]|1[1-5]) \w+",),
-    ("`log`", "an `awaited` or `pass` fact that others replace"):
+    ("`log`", "amounts and shares of an `assert`, or that it is there twice"):
+        (r"log assert word ([2-9]|1[1-5]) \w+",),
+    ("`log`", "an `awaited`, `hold` or `pass` fact that others replace"):
         (r"log awaited line duplicated", r"log pass line removed"),
+    ("`log`", "a fact moved to the next version"): (),
 }  # a table # fmt: skip
 """Rows of the table of the page, and patterns of the changes that each is about."""
 
@@ -261,7 +264,7 @@ def is_missed(town: Town, log: Log, key: str) -> bool:
     log = Log(town.cell) if key in ("log", "meta") else log
     looked = look(town.cell, log)
     assert looked is not None
-    return not looked[1] and not log.replay.violations
+    return not looked[1] and not log.books.violations
 
 
 def missed(town: Town, one_in: int) -> tuple[list[str], Counter[str]]:

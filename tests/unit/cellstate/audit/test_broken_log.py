@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.tasks import EndKind
+from omega.cellstate.verify import verify
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import Town
 
@@ -14,13 +14,13 @@ Edit = Callable[[Town], object]
 # Invariant, where, a piece of what is said; what is done to the log.
 FACTS: list[tuple[int, str, str, Edit]] = [
     (1, "machine 0", "placement 1 left [4004, 200]",
-     lambda t: t.replace_fact("part 0 0-3 100 50", "part 0 0-3 1001 50")),
+     lambda t: t.replace_fact("part 0 0-3 100,50", "part 0 0-3 1001,50")),
     (1, "placement 2", "takes 101, 50 a task, others of its group do not",
-     lambda t: t.replace_fact("part 0 4-6 100 50", "part 0 4-6 101 50")),
+     lambda t: t.replace_fact("part 0 4-6 100,50", "part 0 4-6 101,50")),
     (1, "machine 0", "[1000, 501] allocated after the end of placement 3, by the facts [1000, 500]",
-     lambda t: t.replace_fact("6 1000 500 drain", "6 1000 501 drain")),
+     lambda t: t.replace_fact("6 1000,500 drain", "6 1000,501 drain")),
     (1, "machine 2", "[3999, 40] allocated after an eviction, which its transaction does not leave",
-     lambda t: t.replace_fact("3 4000 40 precedence", "3 3999 40 precedence")),
+     lambda t: t.replace_fact("3 4000,40 precedence", "3 3999,40 precedence")),
     (3, "machine 0", "its number went from 4 to 6",
      lambda t: t.replace_fact("failed 3 0 many 0 5 5", "failed 3 0 many 0 5 6")),
     (3, "machine 5", "its number went from 3 to 3",
@@ -46,7 +46,7 @@ FACTS: list[tuple[int, str, str, Edit]] = [
      lambda t: t.replace_fact("left 3 0", "left 99 0")),
     (5, "placement 3", "tasks 8-9 left, of which only 9",
      lambda t: t.replace_fact("left 3 0 many 0 9", "left 3 0 many 0 8-9")),
-    (5, "placement 4", "ends as ('1', 'many', '0')",
+    (5, "placement 4", "ends as (1, 'many', 0)",
      lambda t: t.replace_fact("lost 4 1 many 1", "lost 4 1 many 0")),
     (3, "log 34", "fact 'nonsense' cannot be read",
      lambda t: t.replace_fact("join 5 m5 22", "nonsense\njoin 5 m5 22")),
@@ -55,11 +55,11 @@ FACTS: list[tuple[int, str, str, Edit]] = [
     (5, "placement 15", "its id came after 16",
      lambda t: t.replace_fact("join 5 m5 22", "restore 30 16\njoin 5 m5 22")),
     (5, "placement 1", "is on a machine and not in the log, or ended there",
-     lambda t: t.replace_fact("join 5 m5 22", "finished 1 0 part 0 0-3 7 600 300 -\njoin 5 m5 22")),
+     lambda t: t.replace_fact("join 5 m5 22", "finished 1 0 part 0 0-3 7 600,300 -\njoin 5 m5 22")),
     (5, "placement 3", "evicted for '-'",
-     lambda t: t.replace_fact("1000 500 drain", "1000 500 -")),
+     lambda t: t.replace_fact("1000,500 drain", "1000,500 -")),
     (5, "placement 3", "evicted for 'whim:of mine'",
-     lambda t: t.replace_fact("1000 500 drain", "1000 500 whim:of mine")),
+     lambda t: t.replace_fact("1000,500 drain", "1000,500 whim:of mine")),
     (5, "placement 5", "evicted for gang, which placed nothing",
      lambda t: t.replace_fact("precedence:high", "precedence:gang")),
     (5, "placement 5", "precedence 9 of job low gave way to 9 of high",

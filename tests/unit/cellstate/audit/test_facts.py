@@ -3,16 +3,15 @@
 import fakeredis
 import pytest
 
-from omega.cellstate.audit import verify
-from omega.cellstate.audit.register import Register
-from omega.cellstate.audit.replay import Replay
-from omega.cellstate.logged_facts import fact_words
+from omega.cellstate.events import Fact, parse
+from omega.cellstate.fold import Books
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest, Fact
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.queries.events import events
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import SMALL, Town, job
@@ -21,7 +20,7 @@ SUBMIT = "submit {} {}-name batch {} 9"
 
 
 def fact(version: int, text: str) -> Fact:
-    return Fact(version, 0, "ada", tuple(text.split(" ")))
+    return Fact(version, 0, "ada", parse(text)[0])
 
 
 EPOCHS: list[tuple[bool, list[tuple[int, str]], int]] = [
@@ -42,10 +41,10 @@ EPOCHS: list[tuple[bool, list[tuple[int, str]], int]] = [
 def test_epochs_are_numbered_in_order_and_computed_before_they_are_published(
     complete: bool, facts: list[tuple[int, str]], wrong: int
 ) -> None:
-    register = Register(2, complete=complete)
+    books = Books(2, 1 if complete else 2)
     for version, text in facts:
-        register.enter(fact(version, text))
-    assert len(register.wrong) == wrong
+        books.feed([fact(version, text)])
+    assert len(books.violations) == wrong
 
 
 HOLDS: list[tuple[bool, list[str], list[str]]] = [
@@ -69,19 +68,19 @@ HOLDS: list[tuple[bool, list[str], list[str]]] = [
 def test_holds_and_releases_change_something_of_a_submitted_job(
     complete: bool, facts: list[str], wrong: list[str]
 ) -> None:
-    register = Register(2, complete=complete)
+    books = Books(2, 1 if complete else 2)
     for version, text in enumerate([SUBMIT.format("a", "a", 4), *facts], 1):
-        register.enter(fact(version, text))
-    assert [what for _, what in register.wrong] == wrong
+        books.feed([fact(version, text)])
+    assert [each.what.partition(" (version ")[0] for each in books.violations] == wrong
 
 
 def test_a_job_that_is_submitted_again_under_the_id_of_a_deleted_one_may_take_other_amounts() -> None:
-    replay = Replay(1, 1)
+    books = Books(1, 1)
     first = ["join 0 m0 1 9", SUBMIT.format("a", "a", 4), "place 1 0 a 0 0 1", "finished 1 0 a 0 0 3 0 -"]
     again = [SUBMIT.format("a", "a", 4), "place 2 0 a 0 0 2", "finished 2 0 a 0 0 5 0 -"]
     for version, text in enumerate(first + again, 1):
-        replay.feed([fact(version, text)])
-    assert replay.violations == []
+        books.feed([fact(version, text)])
+    assert books.violations == []
 
 
 @pytest.mark.parametrize(
@@ -91,15 +90,15 @@ def test_a_job_that_is_submitted_again_under_the_id_of_a_deleted_one_may_take_ot
 def test_an_eviction_at_equal_precedence_stands_as_a_violation_unless_its_own_task_is_dropped(
     after: str, stands: bool
 ) -> None:
-    replay = Replay(1, 1)
+    books = Books(1, 1)
     for version, text in enumerate(
         ["join 0 m0 1 9", SUBMIT.format("low", "low", 4), SUBMIT.format("high", "high", 4), "place 1 0 low 0 0 1"],
         1,
     ):
-        replay.feed([fact(version, text)])
+        books.feed([fact(version, text)])
     evicted = [fact(5, "evicted 1 0 low 0 0 3 0 precedence:high"), fact(5, after)]
-    replay.feed(evicted)
-    told = [each.what for each in replay.violations if each.invariant == 5 and "gave way" in each.what]
+    books.feed(evicted)
+    told = [each.what for each in books.violations if each.invariant == 5 and "gave way" in each.what]
     assert bool(told) == stands
 
 
@@ -144,21 +143,21 @@ def test_transactions_of_a_job_in_one_call_are_parted(town: Town) -> None:
     town.cell.submit([job("twice", SMALL)], 40, "ada")
     assert town.commit_each("twice", Claim(3, 0, 1), Claim(3, 0, 1), Claim(0, 0, 1)) == 3
     assert verify(town.cell).ok
-    words = [fact.words[0] for fact in town.cell.facts() if fact.words[0] == "again" or "twice" in fact.words[3:4]]
+    words = [fact.event[0] for fact in town.cell.facts() if fact.event[0] == "again" or "twice" in fact.event[3:4]]
     assert words == ["place", "again", "place", "again", "place"]
     assert "again" not in {each.kind for each in events(town.cell, 0, 100)}
     town.replace_fact("again twice", "again high")
     assert spoken(verify(town.cell), 3, "job high", "has a transaction again, after one of twice")
     town.replace_fact("again high", "").replace_fact("again twice", "")
-    assert spoken(verify(town.cell), 3, "machine 3", "after its last fact it was")
+    assert spoken(verify(town.cell), 3, "machine 3", "its number is")
 
 
 def test_placements_of_a_line_have_the_next_task_where_none_is_stated() -> None:
-    facts = fact_words("places a 0 100,50 7 12 2,4 5 9:6-8 3 3:1")
+    facts = parse("places a 0 100,50 7 12 2,4 5 9:6-8 3 3:1")
     assert [words[1:3] + words[5:6] for words in facts] == [
         tuple(text.split()) for text in ("7 12 2,4", "8 5 5", "9 9 6-8", "10 3 9", "11 3 1")
     ]
-    assert {words[3:5] + words[6:] for words in facts} == {("a", "0", "100", "50")}
+    assert {words[3:5] + words[6:] for words in facts} == {("a", "0", "100,50")}
 
 
 def test_an_optional_task_of_an_abandoned_job_gives_way_to_any_precedence_above_0() -> None:

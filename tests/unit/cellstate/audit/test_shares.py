@@ -2,23 +2,23 @@
 
 import pytest
 
-from omega.cellstate.audit.replay import Replay
-from omega.cellstate.replies import Fact
+from omega.cellstate.events import Fact, parse
+from omega.cellstate.fold import Books
 
 A, B = 4, 8  # what was placed on m0 before
 
 
 def replayed(*lines: str) -> list[str]:
-    """Replay a cell with a job of each pool on one machine, and then these facts as version 5."""
-    replay = Replay(1, 1)
+    """Fold the log of a cell with a job of each pool on one machine, and then these facts as version 5."""
+    books = Books(1, 1)
     begin = [
         (1, "join 0 m0 1 20"),
         (2, "submit a1 a1 batch 10 20"), (2, "submit b1 b1 batch 10 20"),
         (3, "place 1 0 a1 0 0-3 1"), (4, "place 2 0 b1 0 0-7 1"),
     ]  # fmt: skip
     facts = [*begin, *((5, line) for line in lines)]
-    replay.feed([Fact(version, 0, "batch/0", tuple(line.split())) for version, line in facts])
-    return [each.what for each in replay.violations]
+    books.feed([Fact(version, 0, "batch/0", parse(line)[0]) for version, line in facts])
+    return [each.what for each in books.violations]
 
 
 EVICT, PLACE = "evicted 2 0 b1 0 6-7 4 10 fair-share:a1", "place 3 0 a1 0 4-5 1"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import msgpack
 import pytest
 
-from omega.cellstate.audit import verify
 from omega.cellstate.errors import Fenced
 from omega.cellstate.schema import NEVER
 from omega.cellstate.transaction import Claim
+from omega.cellstate.verify import verify
 from tests.unit.cellstate.audit.tampered import full, page_rows
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
@@ -85,31 +85,32 @@ def drop(key: str) -> Change:
 
 
 CASES: dict[str, tuple[Change, Found | Listed]] = {
-    "a gang that is none": (lambda t: t.job("gang", gang=0), Found("job gang", r"its gang is \(0, 0\) .*log \(1, 0\)")),
+    "a gang that is none":
+        (lambda t: t.job("gang", gang=0), Found("job gang", r"its gang is \(0, 0\), by the log \(1, 0\)")),
     "a strict gang that is another": (lambda t: t.job("strict", gang=1), Found("job strict", r"its gang is \(1, 0\)")),
     "a gang with a minimum": (lambda t: t.job("gang", gang_min=2), Found("job gang", r"its gang is \(1, 2\)")),
     "an ordinary group that is optional":
-        (lambda t: t.group("part", optional=1), Found("job part", r"groups have .*1\),\) .*log \(\(0, 10, 0\),\)")),
+        (lambda t: t.group("part", optional=1), Found("job part", r"are .*1\),\), by the log \(\(0, 10, 0\),\)")),
     "an optional group that is none":
-        (lambda t: t.group("lossy", 2, optional=0), Found("job lossy", "its groups have")),
-    "no budget": (lambda t: t.group("part", budget=0), Found("job part", r"its groups have \(\(0, 0, 0\),\)")),
-    "at most once": (lambda t: t.group("part", budget=NEVER), Found("job part", "its groups have")),
+        (lambda t: t.group("lossy", 2, optional=0), Found("job lossy", "its groups are")),
+    "no budget": (lambda t: t.group("part", budget=0), Found("job part", r"its groups are \(\(0, 0, 0\),\)")),
+    "at most once": (lambda t: t.group("part", budget=NEVER), Found("job part", "its groups are")),
     "a longer duration":
-        (lambda t: t.group("words", duration=9), Found("job words", r"groups have .*9, .*log \(\(5, 10, 0\)")),
+        (lambda t: t.group("words", duration=9), Found("job words", r"its groups are .*9, .*log \(\(5, 10, 0\)")),
     "the duration of a group of an update":
-        (lambda t: t.group("words", 1, duration=9), Found("job words", r"groups have .*9, .*\(5, 10, 0\)\)$")),
+        (lambda t: t.group("words", 1, duration=9), Found("job words", r"its groups are .*9, .*\(5, 10, 0\)\)$")),
     "more indices":
-        (lambda t: t.group("part", indices=15), Found("job part", "has given out 15 indices, by the log 10")),
+        (lambda t: t.group("part", indices=15), Found("job part", "its indices are 15, by the log 10")),
     "more indices of a resized job":
-        (lambda t: t.group("next", indices=15), Found("job next", "has given out 15 indices")),
+        (lambda t: t.group("next", indices=15), Found("job next", "its indices are 15")),
     "more failures of a retried task":
         (rest("served", ":30:1:3", ":30:5:3"), Found("job served", "was retried 5 times")),
     "more losses of a task": (rest("lossy", "~0:2:", "~0:5:"), Found("job lossy", "was lost 5 times")),
     "an attribute more on a machine without any":
-        (attribute("zone", "z", "m0"), Found("machine 0", r"has the attributes {'zone': 'z'}, after its last fact {}")),
-    "an attribute more on a machine with some": (attribute("gpu", "1", "h1"), Found("machine 8", "has the attributes")),
+        (attribute("zone", "z", "m0"), Found("machine 0", r"its attributes are {'zone': 'z'}, by the log {}")),
+    "an attribute more on a machine with some": (attribute("gpu", "1", "h1"), Found("machine 8", "its attributes are")),
     "another value of an attribute":
-        (attribute("zone", "core", "far"), Found("machine 9", "has the attributes {'zone': 'core'}.*'edge'")),
+        (attribute("zone", "core", "far"), Found("machine 9", "its attributes are {'zone': 'core'}.*'edge'")),
     "a ready task that is granted its end for ever":
         (lambda t: t.edit("health", "served", ":0:0", f":0:{IN_2096}"), Found("health served", f"until {IN_2096} ms")),
     "health of another placement":
@@ -117,9 +118,11 @@ CASES: dict[str, tuple[Change, Found | Listed]] = {
     "a ready task that is removed":
         (drop("health"), Listed("`health`", "removed; another task or state of the same placement")),
     "a stopped job whose tasks run for ever":
-        (due("halting", IN_2096), Found("job halting", f"acts on it at {IN_2096} ms, by its record at once")),
-    "lost tasks that wait for ever": (due("lossy", IN_2096), Found("job lossy", "housekeeping acts on it at")),
-    "a job without work for housekeeping": (due("part", IN_2096), Found("job part", "its record gives no reason")),
+        (due("halting", IN_2096), Found("housekeeping halting", f"is {IN_2096}, by the records 0")),
+    "lost tasks that wait for ever":
+        (due("lossy", IN_2096), Found("housekeeping lossy", f"is {IN_2096}, by the records ")),
+    "a job without work for housekeeping":
+        (due("part", IN_2096), Found("housekeeping part", f"is {IN_2096}, and no record gives it")),
     "a higher number of the last call":
         (lambda t: t.edit("schedulers", "batch/0", "nonce-batch ", "nonce-batch 9"), OWN),
     "another nonce": (lambda t: t.edit("schedulers", "batch/0", "nonce-batch", "nonce-other"), OWN),

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from omega.cellstate import keys
-from omega.cellstate.audit import register, verify
+from omega.cellstate.events import FORMS
+from omega.cellstate.verify import verify
 from tests.unit.cellstate.audit.tampered import UNSEEN, UNSEEN_WITHOUT_LOG, full, missed, page_rows, shares, unexplained
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import Town
@@ -27,10 +28,9 @@ def test_the_cell_has_every_key(everything: Town) -> None:
 
 
 def test_the_log_has_every_kind_of_fact(everything: Town) -> None:
-    """A new kind of fact is a row of the register, and happens in `furnish`."""
-    there = {fact.words[0] for fact in everything.cell.facts(0, 10_000)}
-    kinds = register._LENGTHS.keys() | register._LENGTHS_WITH_AMOUNTS.keys()
-    assert there == kinds - {"restore"}, "a restored cell is made elsewhere"
+    """A new kind of fact happens in `furnish`."""
+    there = {fact.event[0] for fact in everything.cell.facts(0, 10_000)}
+    assert there == FORMS.keys() - {"restore"}, "a restored cell is made elsewhere"
 
 
 def test_tampering_is_found(everything: Town) -> None:
@@ -61,7 +61,7 @@ def test_a_job_that_a_person_held_is_held(everything: Town) -> None:
 def test_a_job_that_ended_keeps_its_state(everything: Town) -> None:
     everything.job("done", state=2)
     said = [v.what for v in verify(everything.cell).violations if v.where == "job done"]
-    assert "is stopped, and ended as done" in said
+    assert "its state is stopped, by the log done" in said
 
 
 def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:
@@ -73,7 +73,7 @@ def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:
 def test_kinds_with_a_record_have_limits_and_are_counted(everything: Town) -> None:
     everything.put("kinds", "batch", "- - - - - 0 0 0")
     said = {(v.where, v.what) for v in verify(everything.cell).violations}
-    assert {("kind batch", "has a record without limits"), ("meta limits", "is 1, of 2 kinds")} <= said
+    assert {("kind batch", "has a record without limits"), ("meta limits", "is '1', by the records '2'")} <= said
 
 
 NOT_RECORDS = {

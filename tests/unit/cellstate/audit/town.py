@@ -7,8 +7,8 @@ from typing import Any
 import msgpack
 import redis
 
+from omega.cellstate.events import parse
 from omega.cellstate.fairness import Assertion
-from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.job_records import Fields, decode, encode
@@ -210,7 +210,7 @@ class Town:
         self.client.delete(key)
         for name, fields in entries:
             lines = fields[b"facts"].decode().split("\n")
-            facts = [" ".join(words) for line in lines for words in fact_words(line)]
+            facts = [event.line for line in lines for event in parse(line)]
             fields[b"facts"] = change("\n".join(facts))
             if int(name.split(b"-")[0]) >= start:
                 self.client.xadd(key, fields, id=name)

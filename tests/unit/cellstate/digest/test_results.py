@@ -16,6 +16,7 @@ from omega.cellstate.digest.results import (
     pack_results,
     unpack_results,
 )
+from omega.cellstate.events import TaskEvent, parse
 
 BASE = 1_700_000_000_000
 DAY_MS = 24 * 3_600_000
@@ -50,12 +51,18 @@ def test_damaged_chunks_are_refused(record: bytes) -> None:
         unpack_results(record, BASE)
 
 
+def of_tasks(line: str) -> TaskEvent:
+    (event,) = parse(line)
+    assert isinstance(event, TaskEvent)
+    return event
+
+
 def test_an_end_keeps_the_time_of_the_placement() -> None:
     results = JobResults()
-    results.add(("place", "7", "4", "a", "0", "254-257", "1", "1"), 0, [(254, 257)], 100)
-    results.add(("failed", "7", "4", "a", "0", "255-256", "9", "0", "0", "exit 3"), 0, [(255, 256)], 160, 1)
+    results.add(of_tasks("place 7 4 a 0 254-257 1,1"), 100)
+    results.add(of_tasks("failed 7 4 a 0 255-256 9 0,0 exit 3"), 160, 1)
     assert results.chunks[0, 0][254:] == [TaskResult(RUNNING, 4, (100, 0)), TaskResult(FAILED, 4, (100, 160), 1)]
     assert results.chunks[0, 1] == [TaskResult(FAILED, 4, (100, 160), 1), TaskResult(RUNNING, 4, (100, 0))]
-    results.add(("lost", "7", "4", "a", "0", "254", "9", "0", "0", "-"), 0, [(254, 254)], 170)
-    results.add(("late", "7", "4", "a", "0", "254", "finished"), 0, [(254, 254)], 190)
+    results.add(of_tasks("lost 7 4 a 0 254 9 0,0 -"), 170)
+    results.add(of_tasks("late 7 4 a 0 254 finished"), 190)
     assert results.chunks[0, 0][254] == TaskResult(FINISHED, 4, (100, 170))

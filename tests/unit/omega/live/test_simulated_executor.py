@@ -220,6 +220,6 @@ def test_a_task_over_its_time_limit_fails_then(speed: float) -> None:
     yard.clock.seconds += 1.0 / speed
     assert executor.step(0) == 1
     assert [(group.finished, group.failed) for group in yard.job("j").groups] == [(0, 1), (1, 0)]
-    assert any("time limit of 4 s" in " ".join(fact.words) for fact in yard.cell.facts())
+    assert any("time limit of 4 s" in " ".join(fact.event) for fact in yard.cell.facts())
     assert again.step(0) == 0, "the executor that read its machines afresh knows the limit, and the end is known"
     yard.check()

@@ -2,13 +2,13 @@
 
 import fakeredis
 
-from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction
+from omega.cellstate.verify import verify
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.schedulers.rig import LEASE_MS, Clock
 

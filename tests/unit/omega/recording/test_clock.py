@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from omega.cellstate.replies import LogEntry
+from omega.cellstate.events import LogEntry
 from omega.cellstate.transaction import Basis
 from omega.recording.clock import SLACK_MS, Window, server_times
 
