@@ -22,7 +22,7 @@ def read_records(ledger: Ledger) -> Reading:
     primary = Primary(
         resources=ledger.dimensions.names, version=ledger.version, placements=ledger.placements,
         first=ledger.entries[0][0] if ledger.entries else ledger.version + 1, length=len(ledger.entries),
-        now_ms=ledger.now_ms, counters=Counter(arrivals=ledger.arrivals),
+        now_ms=ledger.now_ms, ticks=ledger.ticks, counters=Counter(arrivals=ledger.arrivals),
         rows={row[0]: row for row in rows_of(ledger, ledger.M).tolist()},
         described={index: described_of(m) for index, m in ledger.M.items()},
         runs=Runs((r.placement, r.job, r.machine, r.group, r.tasks, r.leaving) for r in runs_of(ledger, [*ledger.M])),

@@ -50,7 +50,7 @@ KINDS = (
     "hold", "release", "resize", "update", "updated", "machine", "join", "pool", "limit", "speculate", "awaited",
     "drop", "fail", "requeue",
 )  # fmt: skip
-NOW = frozenset({"store", "recent", "age_seconds", "losses", "delay_ms", "deadline_ms"})
+NOW = frozenset({"store", "recent", "age_seconds", "losses", "delay_ms", "deadline_ms", "elapsed_ms"})
 """Fields that depend on the time of the question and the address of the store."""
 
 

@@ -37,7 +37,7 @@ KEEP_JOBS = 2_000
 """Finished jobs that the cell keeps: few, so that it keeps as many as it may after a minute."""
 SAMPLE_SECONDS = 5.0
 GROWTH = 0.03
-"""Growth of a process from the middle third to the last that is taken for chance, as a share; at least 1 MiB."""
+"""Growth of a process from the third quarter to the last that is taken for chance, as a share; at least 1 MiB."""
 MIB = 1 << 20
 PRINTED = 15
 """Instants at which the report shows the memory."""
@@ -57,7 +57,7 @@ def submit_some(cell: RedisCell, rng: Random, turn: int) -> int:
 
 
 def test_memory_is_flat_under_steady_load(tmp_path: Path) -> None:
-    """OMEGA_SOAK_MINUTES sets another length; growth is compared between the last two thirds of the time."""
+    """OMEGA_SOAK_MINUTES sets another length; growth is compared between the last two quarters of the time."""
     rng, used, submitted = Random("soak"), dict[str, list[int]](), 0
     with (
         embedded_store() as store,
@@ -92,18 +92,18 @@ def workers(pids: Iterable[int]) -> list[int]:
 
 
 def report(used: dict[str, list[int]], submitted: int) -> None:
-    """Print the memory of each process over time, and fail when one grew in the last third."""
+    """Print the memory of each process over time, and fail when one grew in the last quarter."""
     sys.stdout.write(
-        f"{submitted:,} jobs in {MINUTES:g} minutes; MiB at {PRINTED} instants; medians of the last thirds\n"
+        f"{submitted:,} jobs in {MINUTES:g} minutes; MiB at {PRINTED} instants; medians of the last quarters\n"
     )
     grown = []
     for name, values in used.items():
-        third = len(values) // 3
-        assert third > 1, "too short to compare"
-        middle, last = (median(values[i * third : (i + 1) * third]) for i in (1, 2))
+        quarter = len(values) // 4  # on a busy computer the log and the kept jobs fill up in the first half
+        assert quarter > 1, "too short to compare"
+        before, last = (median(values[i * quarter : (i + 1) * quarter]) for i in (2, 3))
         course = " ".join(f"{values[i * len(values) // PRINTED] / MIB:.1f}" for i in range(PRINTED))
-        sys.stdout.write(f"{name:15} {course}; {middle / MIB:.1f} {last / MIB:.1f}\n")
-        if last - middle > max(MIB, GROWTH * middle):
+        sys.stdout.write(f"{name:15} {course}; {before / MIB:.1f} {last / MIB:.1f}\n")
+        if last - before > max(MIB, GROWTH * before):
             grown.append(name)
         if name.startswith(("batch", "service")):
             assert max(values) <= SCHEDULER_LIMIT

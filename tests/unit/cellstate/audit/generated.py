@@ -26,12 +26,12 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`pending`", "another arrival that no job has, in the same order"): (r"pending index changed",),
     ("`jobnames`", "the name of ended jobs removed"): (r"jobnames index removed",),
     ("`log`", "facts of conflicts, refusals, executors that cannot start tasks, lost versions and replaced pools"):
-        (r"log (conflict|aborted|rejected|fit|unfit|cut|reset) \w+",),
+        (r"log (conflict|aborted|rejected|fit|unfit|cut|reset) \w+", r"log pool (changed|removed)"),
     ("`log`", "reasons; equal amounts that trade places; which tasks got copies; the machine of a late report"):
         (r"log (finished|failed|lost|retried|evicted|stopped|left|stalled|late|speculate|unneeded) changed",),
     ("`log`", "amounts and shares of an `assert`, or that it is there twice"): (r"log assert (changed|duplicated)",),
-    ("`log`", "an `awaited`, `hold` or `pass` fact that others replace"):
-        (r"log awaited duplicated", r"log (hold|pass) removed"),
+    ("`log`", "an `awaited`, `gate`, `hold` or `pass` fact that others replace"):
+        (r"log awaited (duplicated|removed)", r"log gate changed", r"log (hold|pass) removed"),
     ("`log`", "a fact moved to the next version"): (r"log \w+ moved",),
 }  # a table # fmt: skip
 """Rows of the page (docs/semantics.md, Verification), and patterns of these changes that each is about."""

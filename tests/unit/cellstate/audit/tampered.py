@@ -69,7 +69,7 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
          r"log retried word (9|10) \w+", r"log (speculate|unneeded) word [23] \w+", r"log late word 2 changed"),
     ("`log`", "amounts and shares of an `assert`, or that it is there twice"):
         (r"log assert word ([2-9]|1[1-5]) \w+",),
-    ("`log`", "an `awaited`, `hold` or `pass` fact that others replace"):
+    ("`log`", "an `awaited`, `gate`, `hold` or `pass` fact that others replace"):
         (r"log awaited line duplicated", r"log pass line removed"),
     ("`log`", "a fact moved to the next version"): (),
 }  # a table # fmt: skip
