@@ -24,7 +24,7 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import create_cell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 
 NEED = (100, 64)

@@ -22,7 +22,7 @@ from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Position, Transaction
 from omega.schedulers.queue.intake import LEAST_AT_HAND
 

@@ -24,7 +24,7 @@ from omega.cellstate.backup import read_backup
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from omega.cellstate.verify import verify
 

@@ -42,7 +42,7 @@ _SETINFO = "client|setinfo"
 _KNOWS_SETINFO = (7, 2)
 """A server before 7.2 fails to start with a rule for ``client|setinfo``."""
 _CONFIRMING = ("pexpire", "set", "wait")
-"""Commands by which replicas confirm a change (cellstate/redis/confirmation.py)."""
+"""Commands by which replicas confirm a change (cellstate/redis/link.py)."""
 _READS = (
     "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",
     "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "xrevrange", "zcard", "zcount", "zrange", "zrangebyscore",

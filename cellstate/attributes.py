@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.constraints.expressions import number_of
+from omega.cellstate.constraints import number_of
 from omega.cellstate.model import MACHINE, Described, MachineState, Pairs
 
 MOST_KEPT = 256

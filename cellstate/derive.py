@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from omega.cellstate import ranges
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, MOST_WANTED, Lane, lane_of
 from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, MachineState, bucket_of
-from omega.cellstate.pages import head_of
+from omega.cellstate.pages import DELAYED, OVER, TOTALS, head_of, shape_fields, totals_of
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.lending import Lent, keepers, lenders
 from omega.cellstate.pools.records import (
@@ -28,7 +28,6 @@ from omega.cellstate.pools.records import (
     unpack_trees,
 )
 from omega.cellstate.primary import Content, LaneMark, Primary, Reading, Value, count_of
-from omega.cellstate.sums import DELAYED, OVER, TOTALS, shape_fields, totals_of
 
 Written: TypeAlias = dict[str, Content]
 """Content by key."""

@@ -14,13 +14,12 @@ from omega.cellstate import derive, ranges
 from omega.cellstate.digest.hours import Owner, Settled
 from omega.cellstate.digest.results import CHUNK, FAILED, FINISHED, MOST_CHUNKS, RUNNING
 from omega.cellstate.errors import BadInput
-from omega.cellstate.health import DOWN_DUE
 from omega.cellstate.lanes import BASE, lane_of
 from omega.cellstate.model import GroupStatus, Job, JobState, MachineState, Run, runs_commands
-from omega.cellstate.pages import head_of
+from omega.cellstate.pages import TOTALS, head_of, totals_of
 from omega.cellstate.pools.rules import check
 from omega.cellstate.primary import Mail, Primary
-from omega.cellstate.sums import TOTALS, totals_of
+from omega.cellstate.tasks import DOWN_DUE
 
 
 class Violation(NamedTuple):

@@ -10,7 +10,7 @@ Redis Cluster.
     static      hash    index → name and attributes (MessagePack)
     trees       hash    index → number of the machine's pool tree, "-" for none; missing until it is assigned
     names       hash    machine name → index
-    shapes      hash    "state simulated capacity…" → how many machines are so; "over" → indices (cellstate/sums.py)
+    shapes      hash    "state simulated capacity…" → how many machines are so; "over" → indices (cellstate/pages.py)
     executors   hash    executor name → number: even when it runs commands, odd when it simulates
     serving     hash    number of a live executor → its name, and why it cannot start tasks
     jobs        hash    job id → job record (cellstate/schema.py)
@@ -20,7 +20,7 @@ Redis Cluster.
     lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
     lanenames   hash    name of a lane → its number
     pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pools/records.py)
-    epoch       hash    the published fair shares, and what they were computed from (cellstate/pools/epoch_records.py)
+    epoch       hash    the published fair shares, and what they were computed from (cellstate/pools/records.py)
     recent      zset    job id → number of its submission, for lists that begin with the newest jobs
     waiters     zset    "job number waiter", all of score 0: jobs that wait for another to end, by number of submission
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
@@ -42,12 +42,12 @@ Redis Cluster.
     asleep      hash    kind/instance → "name…" or "-": has blocked jobs; freed room, placements of these jobs notify it
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
-    answer:R    string  what an agent has of the output that request R asked for (cellstate/task_output.py); expires
+    answer:R    string  what an agent has of the output that request R asked for (cellstate/tasks.py); expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
     operator    hash    index → what operators set of the machine: amounts, and attributes (MessagePack)
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)
     health      hash    job id → tasks that are ready, or whose end was granted (lua/health.lua)
-    confirmed   string  renewed before replicas confirm a change (cellstate/redis/confirmation.py); expires
+    confirmed   string  renewed before replicas confirm a change (cellstate/redis/link.py); expires
     settling    string  the highest placement id of a cell just restored or cut: none above it starts; expires
     unsettled   hash    agents that have not confirmed since a cut what they run (lua/confirm_runs.lua); expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires

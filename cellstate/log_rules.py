@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from omega.cellstate import ranges
-from omega.cellstate.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value, number_of
+from omega.cellstate.constraints import All, Compare, Either, Expression, Has, Not, OneOf, Value, number_of
 from omega.cellstate.errors import BadInput
 from omega.cellstate.events import Limit
 from omega.cellstate.fold import Books, ChangedMachine, CommitBook, JobBook, PlacedClaim, canonical, exceeds
@@ -19,7 +19,7 @@ from omega.cellstate.logged_settings import terms_of
 from omega.cellstate.model import MACHINE, MOST_PRECEDENCE, Gang, Job, JobState, Limits
 from omega.cellstate.pools.records import digest, unpack_pool
 from omega.cellstate.primary import Mail, Primary
-from omega.cellstate.task_losses import TaskLoss
+from omega.cellstate.tasks import TaskLoss
 from omega.cellstate.transaction import CONFLICTS, Verdict
 
 Values = Mapping[str, Any]

@@ -5,21 +5,145 @@ cell-wide placement id, and (placement id, task index) identifies one placement 
 new id (semantics 1).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from re import compile as pattern
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 from omega.cellstate import ranges
-from omega.cellstate.copies import check_copies
-from omega.cellstate.errors import BadInput
-from omega.cellstate.gangs import check_gang
-from omega.cellstate.plain_text import check_text, check_texts
+from omega.cellstate.errors import BadInput, OmegaError, Overtaken, Refused
+from omega.cellstate.plain_text import MOST_BYTES, MOST_STARTED, check_text, check_texts, size_of
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources, largest_sum, shown
-from omega.cellstate.spec_fields import check_group_spec, check_spec, check_starts
-from omega.cellstate.task_losses import TaskLoss
+from omega.cellstate.schema import GROUP_SPEC, SPEC
+from omega.cellstate.tasks import TaskLoss
+
+# The size of a gang, and of its minimum (semantics 8).
+
+
+def check_gang(name: str, least: int, total: int, *, most: int, gang: bool) -> None:
+    """Refuse a minimum without a gang or above its tasks, and more tasks together than the `most` of a transaction.
+
+    `least`: the minimum, 0 for all `total` tasks. Raises BadInput.
+    """
+    if least and not gang:
+        raise BadInput(f"job {name}: gang_min {least} without a gang; set gang")
+    if not 0 <= least <= total:
+        raise BadInput(f"job {name}: a gang of at least {least} tasks; want 1 to its {total}")
+    if (least or total) > most:
+        which = f"at least {least}" if least else f"{total}"
+        raise BadInput(f"job {name}: a gang of {which} tasks; the most in one transaction is {most}")
+
+
+# Groups for copies of slow tasks (semantics 41): which jobs may have them.
+
+
+class _Group(Protocol):
+    @property
+    def need(self) -> Resources: ...
+    @property
+    def copies(self) -> bool: ...
+    @property
+    def optional(self) -> bool: ...
+    @property
+    def once(self) -> bool: ...
+
+
+def check_copies(name: str, groups: Sequence[_Group], *, gang: bool) -> None:
+    """Refuse a job whose groups for copies do not fit. Raises BadInput."""
+    for at, group in enumerate(groups):
+        if not group.copies:
+            continue
+        if gang:
+            raise BadInput(f"job {name}: is a gang, and copies are placed one by one: tasks of a gang get none")
+        original = groups[at - 1] if at else group
+        if original.copies or tuple(original.need) != tuple(group.need):
+            raise BadInput(f"job {name}: a group for copies follows the group of the tasks, with the same need")
+        if original.optional or original.once:
+            raise BadInput(f"job {name}: tasks of an optional or an at-most-once group get no copies")
+
+
+# The fields of a submitted job and of its task groups that only schedulers and executors read: those of `schema`.
+
+_JOB, _GROUP = (frozenset(field.name for field in table) for table in (SPEC, GROUP_SPEC))
+
+
+def check_spec(spec: Mapping[str, Any], job: str) -> None:
+    """Refuse fields that jobs do not have, and texts that are not plain, in the job of a name. Raises BadInput."""
+    if spec:
+        _check(spec, _JOB, f"job {job}")
+
+
+def check_starts(spec: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], job: str) -> None:
+    """Refuse commands that no program starts with: what the kernel limits is words, NAME=value, and all together.
+
+    Raises BadInput, with the field.
+    """
+    around = 0
+    for name, value in (spec.get("environment") or {}).items():
+        size = size_of(f"{name}={value}")
+        if size > MOST_BYTES:
+            raise BadInput(
+                f"job {job}: environment.{name}: {size:,} bytes with its name; the most is {MOST_BYTES:,}: put it into "
+                "a file that the command reads"
+            )
+        around += size + PER_WORD
+    places = [("", spec), *((f"tasks[{number}].", each) for number, each in enumerate(groups))]
+    for place, command in (found for before, said in places for found in _commands(said, before)):
+        size = around + sum(size_of(str(word)) + PER_WORD for word in command)
+        if size > MOST_STARTED:
+            raise BadInput(
+                f"job {job}: {place}: {size:,} bytes with the environment; the most is {MOST_STARTED:,}: put some of "
+                "it into a file that the command reads"
+            )
+
+
+PER_WORD = 9
+"""Bytes that a word takes beyond its letters: its end and a pointer to it."""
+
+
+def _commands(value: Any, field: str) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield the commands within the fields of a job, with their places."""
+    for name, each in value.items() if isinstance(value, Mapping) else ():
+        if name == "command" and isinstance(each, list | tuple):
+            yield f"{field}{name}", each
+        elif name != "groups" and isinstance(each, Mapping):
+            yield from _commands(each, f"{field}{name}.")
+
+
+def check_group_spec(spec: Mapping[str, Any]) -> None:
+    """Refuse fields that task groups do not have, and texts that are not plain. Raises BadInput."""
+    if spec:
+        _check(spec, _GROUP, "task group")
+
+
+def _check(spec: Mapping[str, Any], known: frozenset[str], what: str) -> None:
+    if not known.issuperset(spec):
+        first = min(map(str, spec.keys() - known))
+        raise BadInput(f"{what}: {shown(first)} is no field; a policy declares its own (policy, docs/job-fields.md)")
+    check_texts(spec, what)
+
+
+# What operators set of a machine: it belongs to the machine and outlives the executor.
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSettings:
+    """What operators set of a machine, which its executor does not change (semantics 36).
+
+    `amounts`: by resource, None where the executor decides; empty for none. `attributes`: None for a removed one.
+    """
+
+    amounts: tuple[int | None, ...] = ()
+    attributes: Mapping[str, str | None] = field(default_factory=dict)
+
+    def applied(self, capacity: Resources, attributes: Mapping[str, str]) -> tuple[Resources, dict[str, str]]:
+        """Return what a machine has whose executor states `capacity` and `attributes`."""
+        own = self.amounts or (None,) * len(capacity)
+        amounts = tuple(has if wanted is None else wanted for wanted, has in zip(own, capacity, strict=True))
+        return amounts, {name: text for name, text in {**attributes, **self.attributes}.items() if text is not None}
+
 
 MOST_CLAIMS = 5_000
 """Maximum number of claims of a transaction and of tasks of a gang: about 60 ms of the server's time (semantics 11)."""
@@ -427,3 +551,58 @@ class Limits:
     resources: tuple[int | None, ...]
     jobs: int | None = None
     precedence: tuple[int, int] = (0, MOST_PRECEDENCE)
+
+
+# Messages for refused changes of a job; the store and its twin return the same statuses.
+
+
+def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> OmegaError:
+    """Return the error for the status of a script that changes a job: ``unknown``, or why `job` is unchanged."""
+    if job is None:
+        return Refused(f"job {job_id}: not in cell {cell}; see omega job list")
+    if status == "moved":
+        return Overtaken(
+            f"job {job_id}: modified concurrently, its modify index is now {job.modified}; read it again and retry"
+        )
+    said = {
+        "ended": "has ended; submit it again",
+        "group": f"has {len(job.groups)} task groups, numbered from 0; see omega job status {job_id}",
+        "few": "more tasks have ended than it shall have; ask for at least as many",
+        "often": f"was updated too often ({len(job.groups)} task groups); submit it again",
+        "lane": "keeps its user, its pool and its expected_duration; to change them, submit it again",
+        "large": "would have more tasks, or would have had, or need more of a resource, than are counted exactly;"
+        f" the most is {LARGEST} tasks and {MOST_TOGETHER} of a resource",
+        "many": f"a gang of more than {MOST_CLAIMS} tasks; that is the most in one transaction",
+    }
+    return Refused(f"job {job_id}: {said[status]}")
+
+
+def excess(cell: str, resource: str) -> OmegaError:
+    """Return the error for machines with a sum of a resource beyond the exact range of sums."""
+    return Refused(
+        f"cell {cell}: its machines would have more than {MOST_TOGETHER} of {resource} together; count it in a larger "
+        "unit"
+    )
+
+
+def busy(machine: str) -> Refused:
+    """Return the error for a machine that cannot join under another executor yet."""
+    return Refused(
+        f"machine {machine}: tasks of its last executor are still on it; drain it first, or try again when they left"
+    )
+
+
+def pools_overtaken(cell: str, read: int, now: int) -> Overtaken:
+    """Return the error for a change of pools based on an older version of them."""
+    return Overtaken(
+        f"cell {cell}: its pools were modified concurrently, their version is now {now}, not {read}; read them"
+        " again and retry"
+    )
+
+
+def jobs_in_pool(cell: str, pool: str) -> Refused:
+    """Return the error for a change that would leave live jobs in a pool that can hold none."""
+    return Refused(
+        f"pool {pool}: has live jobs, so it can neither be removed nor get pools below it; let them end or stop them:"
+        f" omega job list --cell {cell}"
+    )

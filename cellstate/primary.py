@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from omega.cellstate import ranges
 from omega.cellstate.digest.hours import Position
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import Described, Job, Limits, Run
+from omega.cellstate.model import Described, Job, Limits, MachineSettings, Run
 from omega.cellstate.replies import Rows
 
 

@@ -18,7 +18,7 @@ from omega.cellstate.errors import Refused, StoreError
 from omega.cellstate.invariants import Violation
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.primary import Primary
-from omega.cellstate.redis.confirmation import confirm
+from omega.cellstate.redis.link import confirm
 from omega.cellstate.server import translate
 from omega.cellstate.verify import INDEXES, UNREADABLE, Log, Told, look
 

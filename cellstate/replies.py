@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from omega.cellstate.events import Fact
 from omega.cellstate.model import Job, Limits, MachineState, Run
@@ -12,7 +12,6 @@ from omega.cellstate.transaction import Basis, Intake, Outcome, Position, Transa
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
 
 Rows: TypeAlias = "NDArray[np.int64]"
 """Machine records: one row a machine; columns index, number, state, executor, capacity × R,
@@ -262,3 +261,16 @@ class EpochMark:
 
 class StaleSnapshot(Exception):
     """A delta does not begin at the snapshot's position."""
+
+
+# What the processes of a scheduler's name counted together: each carries the counts of those before it on.
+
+COUNTED = ("transactions", "accepted", "conflicts")
+EARLIER = "earlier"
+"""Field of the figures with the counts of the processes before, up to the last heartbeat of each."""
+
+
+def figure_totals(figures: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of a scheduler's figures, with those of the processes before."""
+    earlier = figures.get(EARLIER, {})
+    return {name: figures.get(name, 0) + earlier.get(name, 0) for name in COUNTED}

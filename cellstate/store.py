@@ -65,7 +65,7 @@ def create_like(url: str, name: str, at_ms: int, by: str, *, like: str) -> "tupl
     An existing cell with the same settings is opened. Raises Refused when there is no cell `like`, or the new one
     exists with other settings; Unsuitable for a cell of another schema.
     """
-    from omega.cellstate.redis.likeness import create_like as create  # noqa: PLC0415 - few commands need it
+    from omega.cellstate.redis.cell import create_like as create  # noqa: PLC0415 - few commands need it
 
     return create(url, name, at_ms, by, like=like)
 

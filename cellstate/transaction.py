@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple, Self, TypeAlias, overload
 
 from omega.cellstate.fairness import Assertion
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 
 
 class Verdict(IntEnum):

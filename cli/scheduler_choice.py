@@ -32,7 +32,7 @@ def selected(chosen: Mapping[str, str]) -> "Scheduler":
 
 def kind_of(chosen: Mapping[str, str]) -> str:
     """Return the kind of the scheduler that variables select. Raises BadInput when it cannot run."""
-    from omega.cellstate.incarnations import check_member
+    from omega.cellstate.executors import check_member
     from omega.live.choice import scheduler
 
     kind = selected(chosen).kind

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
         MachineSpec as MachineSpec,
         TaskGroup as TaskGroup,
     )
-    from omega.cellstate.residents import Resident as Resident
-    from omega.cellstate.snapshot import Snapshot as Snapshot
+    from omega.cellstate.snapshot import Resident as Resident, Snapshot as Snapshot
     from omega.cellstate.transaction import (
         Claim as Claim,
         Detection as Detection,
@@ -81,10 +80,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "omega.cellstate.errors": ("BadInput", "Duplicate", "JobLost", "OmegaError", "Overtaken", "Refused", "StoreError"),
     "omega.cellstate.model": ("After", "Gang", "JobSpec", "MachineSpec", "TaskGroup"),
-    "omega.cellstate.residents": ("Resident",),
     "omega.cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
     "omega.cellstate.usage": ("Usage",),
-    "omega.cellstate.snapshot": ("Snapshot",),
+    "omega.cellstate.snapshot": ("Resident", "Snapshot"),
     "omega.client.asynchronous": ("AsyncClient",),
     "omega.client.client": ("Client",),
     "omega.live.runners.containers": ("Docker", "Podman"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate import refusals
+from omega.cellstate import model
 from omega.cellstate.errors import NotOwner, Overtaken, Refused
 from omega.cellstate.model import JobState
 from omega.cellstate.pages import own_groups
@@ -52,7 +52,7 @@ def group_of(job: "Job", asked: str | None) -> int:
 
 def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) -> Iterator[int]:
     """End the runs of a stopped job in batches (semantics 4); yields the number of tasks of each batch."""
-    from omega.cellstate.task_ends import EndKind, TaskEnd
+    from omega.cellstate.tasks import EndKind, TaskEnd
 
     if cell.dry:
         yield sum(cell.tasks_by_machine(stopped.id).values())
@@ -136,7 +136,7 @@ def check_index(cell: "Queries", job: "Job", check: int | None) -> None:
     The store compares once more where it changes something; where nothing is to be changed, this is the only check.
     """
     if check is not None and check != job.modified:
-        raise refusals.refusal(cell.name, job.id, "moved", job)
+        raise model.refusal(cell.name, job.id, "moved", job)
 
 
 def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str, check: int | None = None) -> "Job":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from omega.cellstate.pools import Pools
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import JobStore, OperatorStore, Queries
-    from omega.cellstate.residents import Resident
+    from omega.cellstate.snapshot import Resident
     from omega.schedulers.preemption.victims import Victim
 
 FIELDS = ("resources", "jobs", "precedence")

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omega.cellstate.model import Job
-from omega.cellstate.residents import Resident
-from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Resident, Snapshot
 from omega.cellstate.transaction import Claim, Mode, Outcome, Transaction, Verdict
 from omega.cellstate.usage import times
 from omega.schedulers.constraints.fetching import Fetch, fetch

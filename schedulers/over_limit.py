@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from omega.cellstate.ranges import tail
-from omega.cellstate.residents import Resident
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.snapshot import Resident
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers.preemption.victims import Victim
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import Any
 import redis
 
 from omega.cellstate import derive, keys
-from omega.cellstate.consumption import STREAM
 from omega.cellstate.errors import StoreError, Unsuitable
 from omega.cellstate.lanes import BUCKET_SPAN
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis.image import BULK, CHUNK, Image, Told, read_image
 from omega.cellstate.server import translate
+from omega.cellstate.tasks import STREAM
 
 __all__ = ["Image", "Told", "check_schema", "read_backup"]
 

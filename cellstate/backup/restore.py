@@ -14,8 +14,8 @@ from omega.cellstate.lanes import MOST_LANES
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.primary import Content, Primary
 from omega.cellstate.redis.cell_names import register
-from omega.cellstate.redis.confirmation import confirm
 from omega.cellstate.redis.image import BULK, CHUNK, Image, Told
+from omega.cellstate.redis.link import confirm
 from omega.cellstate.redis.primary_records import primary_of
 from omega.cellstate.redis.records import read_runs
 from omega.cellstate.resources import Dimensions

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.attributes import Attributes
-from omega.cellstate.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
+from omega.cellstate.constraints import All, Compare, Either, Expression, Has, Not, OneOf, Value
 
 Mask = NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ from typing import cast
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedInput
 
-from omega.cellstate.constraints.expressions import SHOWN, All, Compare, Either, Expression, Has, Not, OneOf, Value
+from omega.cellstate.constraints import SHOWN, All, Compare, Either, Expression, Has, Not, OneOf, Value
 from omega.cellstate.errors import BadInput
 
 MOST_LETTERS = 4_000

@@ -2,7 +2,7 @@
 --
 -- KEYS   meta box
 -- ARGV   most message
--- message: "? request job group task stream start" (cellstate/task_output.py)
+-- message: "? request job group task stream start" (cellstate/tasks.py)
 -- Reply  {"ok"}, or {"busy"} when the mailbox has `most` entries, or there is no such cell
 -- Types  box: list, the mailbox of one executor
 -- Rules  bounded; begins with RPUSH, which a full server refuses (semantics 13)

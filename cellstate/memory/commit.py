@@ -16,7 +16,7 @@ from omega.cellstate.memory.sync import sync
 from omega.cellstate.memory.tasks import book, evict_gangs, note_again, occupy, place, take_off
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.replies import CommitRequest, Reply
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Outcome, Transaction, Verdict, forms_of
 
 Unit = tuple[int, KindRow, GroupRow]

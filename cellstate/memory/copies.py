@@ -7,7 +7,7 @@ from omega.cellstate.memory.losses import keep_losses
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take
 from omega.cellstate.memory.records import GroupRow, MachineRow
 from omega.cellstate.model import JobState
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 
 OUTRUN = "outrun"
 """Reason of a task that was stopped because its copy, or its original, finished first."""

@@ -5,8 +5,7 @@ from itertools import islice, takewhile
 from omega.cellstate.memory.digest import forget_records
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.port_values import job_of
-from omega.cellstate.pages import head_of
-from omega.cellstate.sums import totals_of
+from omega.cellstate.pages import head_of, totals_of
 
 
 def retire_excess(ledger: Ledger) -> None:

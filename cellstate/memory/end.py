@@ -6,7 +6,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import end_late
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs, part_of
-from omega.cellstate.task_ends import UNPLACING, EndKind, TaskEnd
+from omega.cellstate.tasks import UNPLACING, EndKind, TaskEnd
 
 
 def end(ledger: Ledger, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:

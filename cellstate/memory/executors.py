@@ -4,8 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 
 from omega.cellstate.errors import Duplicate, Fenced, Refused
-from omega.cellstate.executors import ExecutorRecord, is_agent, number_of, portions
-from omega.cellstate.incarnations import check_executor, check_member, check_nonce
+from omega.cellstate.executors import (
+    ExecutorRecord,
+    check_executor,
+    check_member,
+    check_nonce,
+    is_agent,
+    number_of,
+    portions,
+)
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.machines import own_state, set_state
 from omega.cellstate.memory.port_values import runs_of
@@ -15,9 +22,7 @@ from omega.cellstate.memory.tasks import acknowledge, end_tasks
 from omega.cellstate.model import MachineState
 from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.replies import Heartbeat, Membership, executor_of
-from omega.cellstate.task_ends import EndKind
-from omega.cellstate.task_output import MOST_ASKED, OutputPart, OutputRequest
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import MOST_ASKED, EndKind, OutputPart, OutputRequest, TaskProgress
 
 CHUNK = 1_000
 """Machines brought up in one call."""

@@ -1,9 +1,9 @@
 """Reports of the health of tasks in the twin: ``lua/health.lua``."""
 
-from omega.cellstate.health import DOWN_DUE, HealthAnswer, HealthReport, HealthState
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, span_split
 from omega.cellstate.model import JobState
+from omega.cellstate.tasks import DOWN_DUE, HealthAnswer, HealthReport, HealthState
 
 Key = tuple[int, int, int]
 """Machine, placement, task."""

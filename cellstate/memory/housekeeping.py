@@ -8,7 +8,7 @@ from omega.cellstate.memory.records import JobRow
 from omega.cellstate.memory.tasks import end_tasks, live_runs
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import Housekept
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 
 JOBS, TICK_MS, WEEK_MS = 100, 60_000, 604_800_000
 

@@ -33,13 +33,13 @@ from omega.cellstate.model import (
     TakeOver,
     TaskGroup,
     check_author,
+    refusal,
     runs_commands,
 )
 from omega.cellstate.plain_text import plain_reason
-from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Submitted
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, largest_sum
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 
 
 def claim_jobs(ledger: Ledger, ids: Sequence[str], name: str, *, expire_ms: int) -> list[str]:

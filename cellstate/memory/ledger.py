@@ -14,7 +14,6 @@ import numpy as np
 from omega.cellstate.cuts import NO_CUTS
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import Lane
-from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.records import (
     Block,
     ExecutorRow,
@@ -26,14 +25,14 @@ from omega.cellstate.memory.records import (
     SchedulerRow,
     ShardTable,
 )
+from omega.cellstate.model import MachineSettings
 from omega.cellstate.packing import FIELD, GUARD, MASK, packed
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.lending import Lender, Lent
 from omega.cellstate.replies import Awaited, Rows
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.shards import ShardDurations
-from omega.cellstate.task_output import OutputPart
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import OutputPart, TaskProgress
 from omega.cellstate.transaction import Basis
 
 LOG_KEPT = 50_000
@@ -76,7 +75,7 @@ class Ledger:
         self.described: list[int] = []
         """Machines whose states, executors or capacities were set, in order."""
         self.diverged = False
-        # Totals of finished jobs that are no longer kept (cellstate/sums.py).
+        # Totals of finished jobs that are no longer kept (cellstate/pages.py).
         self.forgotten = Counter[str]()
         # The time of this call (ms), for losses; 0 where the store does not ask for it, as in a commit.
         self.lost_at = 0

@@ -6,7 +6,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
 from omega.cellstate.memory.records import GroupRow, JobRow, LossRow
 from omega.cellstate.model import JobState
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 
 FIRST_MS, LONGEST_MS, PROVEN_MS = 1_000, 300_000, 600_000
 """Delay after a first loss, maximum delay, and time after which a running placement is proven."""

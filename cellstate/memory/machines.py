@@ -6,7 +6,6 @@ from dataclasses import replace
 from omega.cellstate.errors import Refused
 from omega.cellstate.executors import number_of
 from omega.cellstate.logged_settings import attributes_text
-from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.delta import describe
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import publish
@@ -14,11 +13,19 @@ from omega.cellstate.memory.ranges import span_count, span_tail
 from omega.cellstate.memory.records import UNASSIGNED, MachineRow, allocated
 from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs
 from omega.cellstate.memory.trees import assign_trees
-from omega.cellstate.model import MachineSpec, MachineState, check_author, check_state, merged
+from omega.cellstate.model import (
+    MachineSettings,
+    MachineSpec,
+    MachineState,
+    busy,
+    check_author,
+    check_state,
+    excess,
+    merged,
+)
 from omega.cellstate.packing import packed_need
-from omega.cellstate.refusals import busy, excess
 from omega.cellstate.resources import BIG, MOST_TOGETHER, Resources
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 
 
 def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:

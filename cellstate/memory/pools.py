@@ -10,13 +10,11 @@ from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
 from omega.cellstate.memory.records import MANY, UNASSIGNED, GroupRow, JobRow, PoolRow
-from omega.cellstate.model import JobSpec, JobState, check_author
+from omega.cellstate.model import JobSpec, JobState, check_author, jobs_in_pool, pools_overtaken
 from omega.cellstate.pools import JOBS, TASKS, Epoch, Pools
-from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares
 from omega.cellstate.pools.lending import Lent, bounds, keepers, lenders, lending_trees
-from omega.cellstate.pools.records import ALL, PoolUse, change, moved
+from omega.cellstate.pools.records import ALL, PoolUse, change, epoch_digest, moved, pack_leaves, pack_shares
 from omega.cellstate.pools.rules import check as check_pools
-from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply, Submitted
 from omega.cellstate.transaction import Position
 
@@ -109,7 +107,7 @@ def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> i
         return 0
     ledger.open()
     shares, leaves = pack_shares(epoch), pack_leaves(epoch)
-    ledger.fact("epoch", epoch.number, epoch.version, digest(shares, leaves))
+    ledger.fact("epoch", epoch.number, epoch.version, epoch_digest(shares, leaves))
     announce(ledger, at_ms, check_author(epoch.by))
     ledger.last_epoch = replace(epoch, published=ledger.version)
     pools, names = ledger.pool_settings, ledger.dimensions.names

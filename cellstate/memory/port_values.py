@@ -9,7 +9,7 @@ from omega.cellstate.memory.links import gate_of
 from omega.cellstate.memory.ranges import span_count, spell
 from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
 from omega.cellstate.model import BUDGET, RUNS_CHUNK, After, Described, GroupStatus, Job, Machine, Run, ordered
-from omega.cellstate.task_losses import Retried, TaskLoss
+from omega.cellstate.tasks import Retried, TaskLoss
 
 
 def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:

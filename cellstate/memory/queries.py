@@ -5,13 +5,11 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from omega.cellstate.consumption import STREAM
 from omega.cellstate.cuts import LooksBack, Sightings
 from omega.cellstate.errors import Refused
 from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.cellstate.executors import ExecutorRecord, agents_of
 from omega.cellstate.keys import SCHEMA
-from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.cuts import cuts, standing
 from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.digest import (
@@ -36,15 +34,14 @@ from omega.cellstate.memory.records import KindRow, limits_of
 from omega.cellstate.memory.shards import finishers, progress
 from omega.cellstate.memory.start import may_start
 from omega.cellstate.memory.sums import sums
-from omega.cellstate.model import Described, Job, Machine, MachineState
+from omega.cellstate.model import Described, Job, Machine, MachineSettings, MachineState
 from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.refused_writes import StoreState
 from omega.cellstate.replies import ChangedRecords, KindUse
 from omega.cellstate.shards import ShardDurations
-from omega.cellstate.task_output import OutputPart
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import STREAM, OutputPart, TaskProgress
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Cell

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omega.cellstate.errors import Duplicate, Fenced
-from omega.cellstate.incarnations import check_member, check_nonce
+from omega.cellstate.executors import check_member, check_nonce
 from omega.cellstate.logged_settings import scheduler_text
 from omega.cellstate.memory.jobs import as_stored
 from omega.cellstate.memory.ledger import Ledger

@@ -1,4 +1,4 @@
-"""Sums over a cell in memory: what the store keeps (cellstate/sums.py), counted; ``lua/parts/totals.lua``."""
+"""Sums over a cell in memory: what the store keeps (cellstate/pages.py), counted; ``lua/parts/totals.lua``."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.port_values import job_of, machine_of
 from omega.cellstate.model import MachineState
-from omega.cellstate.pages import head_of
+from omega.cellstate.pages import DELAYED, CellSums, LaneSum, Shape, head_of, job_states, task_counts, totals_of
 from omega.cellstate.resources import Resources
-from omega.cellstate.sums import DELAYED, CellSums, LaneSum, Shape, job_states, task_counts, totals_of
 
 
 def sums(ledger: Ledger) -> CellSums:

@@ -11,7 +11,7 @@ from omega.cellstate.memory.pools import book_in_pools, count_in_pools
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
 from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, MachineRow
 from omega.cellstate.model import RUNS_CHUNK, Gang, JobState
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 
 ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.STOPPED)
 WORDS = {how: how.name.lower() for how in EndKind}

@@ -9,7 +9,7 @@ from omega.cellstate.memory.records import UNASSIGNED, MachineRow
 from omega.cellstate.memory.tasks import end_tasks, evict_gangs
 from omega.cellstate.pools import Pools
 from omega.cellstate.pools.membership import trees_of
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 
 
 def assign_trees(ledger: Ledger, at_ms: int, by: str) -> int:

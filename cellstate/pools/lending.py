@@ -8,8 +8,7 @@ occupied below it, other pools and jobs what they hold; and of a tree no more is
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from omega.cellstate.pools.hierarchy import Pools
-from omega.cellstate.pools.settings import PoolTree
+from omega.cellstate.pools import Pools, PoolTree
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from omega.cellstate.attributes import Attributes
 from omega.cellstate.constraints.evaluation import holds
 from omega.cellstate.model import Described
-from omega.cellstate.pools.hierarchy import Pools
+from omega.cellstate.pools import Pools
 
 NO_TREE = -1
 """Number of the tree of a machine that no formula selects, where each tree has a formula."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.plain_text import check_text
-from omega.cellstate.pools.hierarchy import Pools
-from omega.cellstate.pools.settings import (
+from omega.cellstate.pools import (
     MOST_DEPTH,
     MOST_POOLS,
     MOST_USERS,
@@ -18,6 +17,7 @@ from omega.cellstate.pools.settings import (
     Amounts,
     Integral,
     Pool,
+    Pools,
     PoolTree,
     PreemptionSettings,
     Setting,

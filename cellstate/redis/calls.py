@@ -15,7 +15,7 @@ from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import check_author
 from omega.cellstate.override import override
-from omega.cellstate.redis.confirmation import UNCONFIRMED, Confirmation, confirm, confirmation_of, confirmed
+from omega.cellstate.redis.link import UNCONFIRMED, Confirmation, confirm, confirmation_of, confirmed
 from omega.cellstate.redis.records import UNREADABLE
 from omega.cellstate.redis.scripts import READING, Script, dry_script, script
 from omega.cellstate.resources import LARGEST, Dimensions
@@ -119,7 +119,7 @@ class RedisCalls(StoredCell):
             self.sightings.add(position)
 
     def _reopened(self) -> None:
-        """Compare what was seen of the cell with it (cellstate/redis/cuts.py)."""
+        """Compare what was seen of the cell with it (cellstate/redis/reads.py)."""
 
     def _wait_at(self, key: str, seconds: float) -> bool:
         """Return whether a list has an entry, waiting for one at most `seconds`; the entry stays.

@@ -1,38 +1,145 @@
 """The complete store: one cell on a server, its transactions, members and limits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, unquote
 
 import redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
 
+from omega.cellstate import keys, ranges
 from omega.cellstate.errors import (
     Duplicate,
     Fenced,
+    Refused,
+    Unreadable,
 )
-from omega.cellstate.incarnations import check_member, check_nonce
+from omega.cellstate.executors import check_member, check_nonce
 from omega.cellstate.logged_settings import scheduler_text
 from omega.cellstate.model import Limits, check_word
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.agents import RedisAgents
+from omega.cellstate.redis.calls import load_scripts
+from omega.cellstate.redis.cell_names import register
 from omega.cellstate.redis.digest import RedisDigest
-from omega.cellstate.redis.jobs import RedisJobs
-from omega.cellstate.redis.jobs_alike import read_runs
-from omega.cellstate.redis.link import BulkStrings, Link
-from omega.cellstate.redis.machines import RedisMachines
-from omega.cellstate.redis.opening import RedisOpening
+from omega.cellstate.redis.executors import RedisAgents, RedisMachines, RedisTasks, RedisTrees
+from omega.cellstate.redis.jobs import RedisJobs, read_runs
+from omega.cellstate.redis.link import BulkStrings, Link, confirm
+from omega.cellstate.redis.opening import RedisOpening, check_name
 from omega.cellstate.redis.pools import RedisPools
-from omega.cellstate.redis.scripts import script
-from omega.cellstate.redis.shards import RedisShards
-from omega.cellstate.redis.tasks import RedisTasks
-from omega.cellstate.redis.trees import RedisTrees
+from omega.cellstate.redis.reads import RedisReads
+from omega.cellstate.redis.scripts import Script, script
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
-from omega.cellstate.resources import Dimensions
+from omega.cellstate.resources import LARGEST, Dimensions
+from omega.cellstate.server import connect, translate
+from omega.cellstate.shards import (
+    KEPT_MS,
+    LEARNT_MS,
+    MOST_IN_A_ROW,
+    RETRY_MS,
+    TRIES,
+    UNSENT_MS,
+    Errand,
+    PhaseCount,
+    Progress,
+    ShardDurations,
+    Worker,
+)
 from omega.cellstate.transaction import Basis, Intake, Position, Transaction, forms_of
 
 if TYPE_CHECKING:
+    from omega.cellstate.pools import Pools
     from omega.cellstate.primary import Damage, Reading
+
+# The shards of MapReduce jobs on a server: claimed, ended, counted.
+
+
+class RedisShards(RedisReads):
+    """Operations of MapReduce workers."""
+
+    @override
+    def claim_shard(
+        self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int, near: Sequence[str] = ()
+    ) -> Errand:  # fmt: skip
+        values = {
+            "dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "at": at_ms,
+            "most": MOST_IN_A_ROW, "near": " ".join(near), "expire_ms": KEPT_MS,
+        }  # fmt: skip
+        own = {"shards": f"shards:{job_id}"}
+        what, *more = self._run("claim_shard", values | worker._asdict(), own=own)
+        shard = int(more[0]) if more else -1
+        return Errand(what.decode(), shard, more[1].decode() if len(more) > 1 else "")
+
+    @override
+    def end_shard(
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
+        failed_ms: int | None = None, level: int | None = None,
+    ) -> bool:  # fmt: skip
+        values = {
+            "dims": len(self.dimensions), "phase": phase, "shard": shard, "at": failed_ms or 0,
+            "level": "" if level is None else level,
+            "how": "done" if failed_ms is None else "failed", "milliseconds": min(max(0, milliseconds), LARGEST),
+            "most": TRIES, "wait_ms": RETRY_MS, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
+        }  # fmt: skip
+        own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
+        return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
+
+    @override
+    def claim_directory(self, path: str, job_id: str, *, expire_ms: int) -> str | None:
+        now = self.store_ms()
+        values = {
+            "dims": len(self.dimensions), "job": job_id, "path": quote(path), "keeps": int(expire_ms > 0),
+            "ends_at": 0 if expire_ms > UNSENT_MS else now + expire_ms, "now": now,
+        }  # fmt: skip
+        _, *holder = self._run("claim_directory", values)
+        return holder[0].decode() if holder else None
+
+    @override
+    def directories(self) -> dict[str, str]:
+        fields = self._hash("directories").items()
+        return {unquote(path.decode()): value.decode().partition(" ")[0] for path, value in fields}
+
+    @override
+    def progress(self, job_id: str) -> Progress | None:
+        fields = ("map", "reduce", "held", "failed", "machines", "levels")
+        maps, reduces, held, failed, machines, levels = (
+            (value or b"").decode() for _, value in self._fields(f"shards:{job_id}", fields)
+        )
+        if not maps:
+            return None
+        counts, unclaimed = (_phase(maps), _phase(reduces)), maps.split(" ")[1]
+        return Progress(*counts, _held(held), failed, _counts(machines), _counts(levels), unclaimed)
+
+    @override
+    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
+        marks = self._fields(f"shards:{job_id}", [f"{phase[0]}{shard}" for shard in range(count)])
+        return [None if mark is None else mark.decode() for _, mark in marks]
+
+    @override
+    def durations(self, name: str) -> ShardDurations | None:
+        text = self._command(self.client.get, f"{self._prefix}durations:{name}")
+        return None if text is None else ShardDurations(*map(int, text.split()))
+
+
+def _held(text: str) -> tuple[tuple[int, int, int], ...]:
+    """Read a list " machine:placement:task:shard"."""
+    claims = (each.split(":") for each in text.split())
+    return tuple(sorted((int(placement), int(task), int(shard)) for _, placement, task, shard in claims))
+
+
+def _counts(text: str) -> tuple[tuple[int, int], ...]:
+    """Read a list " number:count"."""
+    pairs = (each.split(":") for each in text.split())
+    return tuple(sorted((int(number), int(count)) for number, count in pairs))
+
+
+def _phase(text: str) -> PhaseCount:
+    total, waiting, done, milliseconds = text.split(" ")
+    return PhaseCount(total=int(total), waiting=ranges.count(waiting), done=int(done), milliseconds=int(milliseconds))
+
 
 _new = tuple.__new__
 """Makes pending jobs, without a call of their class."""
@@ -262,3 +369,146 @@ class RedisCell(
         self._link.close()
         self._ends.close()
         self.client.close()
+
+
+# Creation of a cell with the settings of another one, in one transaction.
+
+ATTEMPTS = 40
+"""Transactions that are tried, within some 10 s, while the slot of the cell moves or no server is its primary."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellSettings:
+    """What a person chose for a cell: `meta` has the fields `keys.SETTINGS`, `limits` are those of kinds."""
+
+    meta: Mapping[str, bytes]
+    limits: "Mapping[str, Limits]"
+    pools: "Pools"
+
+    def differs(self, other: "CellSettings") -> list[str]:
+        """Return the names of the settings that are not equal."""
+        fields = sorted(
+            name for name in self.meta.keys() | other.meta.keys() if self.meta.get(name) != other.meta.get(name)
+        )
+        fields += ["limits"] if self.limits != other.limits else []
+        return fields + (["pools"] if _plain(self.pools) != _plain(other.pools) else [])
+
+
+def _plain(pools: "Pools") -> object:
+    """Return pools without the numbers that a store gives them."""
+    return {pool.name: replace(pool, number=0) for pool in pools.pools}, pools.trees
+
+
+class CellByLikeness(RedisCell):
+    """A cell that is read for its settings, or created with those of another one."""
+
+    def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
+        """Collect no calls yet."""
+        super().__init__(client, name, dimensions, url)
+        self._collected: list[tuple[Script, list[object]]] | None = None
+
+    def settings(self) -> CellSettings:
+        """Return the settings, all of one version. Raises Refused, Unsuitable, Unreadable."""
+        self.dimensions = Dimensions(tuple(self.check_exists().split(",")))
+        names = sorted(keys.SETTINGS)
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.hmget(self._prefix + "meta", names)
+            pipe.hgetall(self._prefix + "kinds")
+            pipe.hgetall(self._prefix + "pools")
+            values, kinds, pools = self._command(pipe.execute)
+        limits = {kind: use.limits for kind, use in self._kinds(kinds.items()).items()}
+        if self.unreadable:
+            (key, field), why = next(iter(self.unreadable.items()))
+            raise Unreadable(f"cell {self.name}: its {key} {field!r} cannot be read ({why}); set it again")
+        meta = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        return CellSettings(meta, limits, self._read_pools({name.decode(): value for name, value in pools.items()}))
+
+    def create_with(self, settings: CellSettings, at_ms: int, by: str) -> bool:
+        """Create the cell; return whether it is new. Refused when it exists with other settings.
+
+        Another client sees the whole cell or none, also after an interruption.
+        """
+        self.dimensions = Dimensions(tuple(settings.meta["resources"].decode().split(",")))
+        durability = self._read_durability(settings.meta.get("durability"))
+        self._check_permitted(durability)
+        new = bool(self._command(self._make, settings, at_ms, by))
+        if not new and (other := self.settings().differs(settings)):
+            raise Refused(f"cell {self.name}: exists with other {', '.join(other)}; choose another name")
+        self._adopt(durability)
+        self._command(register, self.client, self.name)
+        self._command(confirm, self.client, self.name, durability)
+        return new
+
+    def _make(self, settings: CellSettings, at_ms: int, by: str) -> bool:
+        retry = Retry(
+            ExponentialWithJitterBackoff(cap=0.5, base=0.01), ATTEMPTS, (redis.ConnectionError, redis.WatchError)
+        )
+        return bool(retry.call_with_retry(lambda: self._try(settings, at_ms, by), lambda _: None))
+
+    def _try(self, settings: CellSettings, at_ms: int, by: str) -> bool:
+        meta = self._prefix + "meta"
+        pipe: Any = self.client.pipeline(transaction=True)
+        with pipe:
+            pipe.watch(meta)
+            if pipe.exists(meta):
+                return False
+            calls = self._calls(settings, at_ms, by)
+            load_scripts(self.client, *(each for each, _ in calls))  # a missing one would leave out its part
+            pipe.multi()
+            first, *rest = calls
+            _queue(pipe, [first])
+            pipe.hset(meta, mapping=settings.meta)
+            _queue(pipe, rest)
+            try:
+                pipe.execute()
+            except redis.ResponseError as error:
+                self.delete()
+                raise translate(error, self.url) from error
+        return True
+
+    def _calls(self, settings: CellSettings, at_ms: int, by: str) -> list[tuple[Script, list[object]]]:
+        """Return the calls of scripts, with keys and arguments, that make an empty cell have these settings."""
+        self._collected = []
+        try:
+            known = {name: value.decode() for name, value in settings.meta.items()}
+            self._run("create", {"schema": keys.SCHEMA, "durability": "", **known, "change": 0})
+            for kind, limits in settings.limits.items():
+                self.set_limits(kind, limits, at_ms, by)
+            self.set_pools(settings.pools, None, at_ms, by)
+            return self._collected
+        finally:
+            self._collected = None
+
+    @override
+    def _run(
+        self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",
+        extra: Iterable[str] = (), own: Mapping[str, str] | None = None,
+    ) -> list[Any]:  # fmt: skip
+        if self._collected is None:
+            return super()._run(name, values, rest, member=member, extra=extra, own=own)
+        chosen = script(name)
+        keys_of = self._keys(chosen, member, extra, own)
+        self._collected.append((chosen, [len(keys_of), *keys_of, *chosen.pack_arguments(values, rest)]))
+        return [b"ok", b"0"]
+
+
+def _queue(pipe: Any, calls: Iterable[tuple[Script, list[object]]]) -> None:
+    for chosen, words in calls:
+        pipe.execute_command("EVALSHA", chosen.sha, *words)
+
+
+def create_like(url: str, name: str, at_ms: int, by: str, *, like: str) -> tuple[RedisCell, bool]:
+    """Create a cell with the settings of another one; return it, and whether it is new.
+
+    Raises Refused when there is no such cell, or the new one exists with other settings; Unsuitable for a cell of
+    another schema.
+    """
+    client = connect(url)
+    try:
+        check_name(name)
+        settings = CellByLikeness(client, like, Dimensions(), url).settings()
+        cell = CellByLikeness(client, name, Dimensions(), url)
+        return cell, cell.create_with(settings, at_ms, by)
+    except BaseException:
+        client.close()
+        raise

@@ -8,8 +8,8 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.addresses import Node, safe_url
+from omega.cellstate.connections import slot_of
 from omega.cellstate.errors import Forbidden
-from omega.cellstate.primaries import slot_of
 from omega.cellstate.server import primaries, translate
 
 

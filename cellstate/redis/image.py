@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate import keys
 from omega.cellstate.redis.calls import with_scripts
 from omega.cellstate.redis.job_records import chunk_fields, decode
-from omega.cellstate.redis.raw_changed_records import RawChangedRecords
-from omega.cellstate.redis.records import UNREADABLE
+from omega.cellstate.redis.records import UNREADABLE, RawChangedRecords
 from omega.cellstate.redis.scripts import script
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from omega.cellstate.pages import Counts, JobHead, without_failures
 from omega.cellstate.ranges import EMPTY
 from omega.cellstate.redis.records import pack, unpack
 from omega.cellstate.schema import AMOUNTS, CHANGING, COPIES, FIXED, GROUP, NEVER, REPLACED, Field
-from omega.cellstate.task_losses import Retried, TaskLoss
+from omega.cellstate.tasks import Retried, TaskLoss
 
 Fields = dict[str, Any]
 """A section's values by name: numbers, texts, booleans. A job's has ``groups`` as well, each of which has ``need``."""

@@ -12,14 +12,13 @@ from omega.cellstate.errors import Unreadable
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.logged_settings import pools_text
-from omega.cellstate.model import JobState, check_author
+from omega.cellstate.model import JobState, check_author, jobs_in_pool, pools_overtaken
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.calls import with_scripts
 from omega.cellstate.redis.job_records import MODIFIED_AT, decode
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import Script, script
-from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply
 from omega.cellstate.resources import LARGEST
 from omega.cellstate.schema import COPIES, REPLACED
@@ -220,10 +219,10 @@ class RedisPools(RedisReads):
         fields = self._hash("epoch")
         if not fields:
             return None
-        from omega.cellstate.pools.epoch_records import unpack  # noqa: PLC0415
+        from omega.cellstate.pools.records import unpack_epoch  # noqa: PLC0415
 
         try:
-            return unpack({name.decode(): value for name, value in fields.items()})
+            return unpack_epoch({name.decode(): value for name, value in fields.items()})
         except records.UNREADABLE as error:
             raise Unreadable(
                 f"cell {self.name}: its epoch cannot be read ({error}); the next one replaces it"
@@ -248,12 +247,12 @@ class RedisPools(RedisReads):
 
     @override
     def publish_epoch(self, epoch: "Epoch", period_ms: int, at_ms: int) -> int:
-        from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares  # noqa: PLC0415
+        from omega.cellstate.pools.records import epoch_digest, pack_leaves, pack_shares  # noqa: PLC0415
 
         shares, leaves = pack_shares(epoch), pack_leaves(epoch)
         values = self._values(at_ms, epoch.by) | {
             "number": epoch.number, "version": epoch.version, "pools_version": epoch.pools_version,
-            "now": epoch.at_ms, "period": period_ms, "digest": digest(shares, leaves), "shares": shares,
+            "now": epoch.at_ms, "period": period_ms, "digest": epoch_digest(shares, leaves), "shares": shares,
             "totals": self._totals_of_lending_trees(epoch),
             "leaves": leaves,
         }  # fmt: skip

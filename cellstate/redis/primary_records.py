@@ -15,17 +15,15 @@ from omega.cellstate.digest.history import History
 from omega.cellstate.digest.hours import Hour, Position
 from omega.cellstate.digest.results import unpack_results
 from omega.cellstate.durability import Durability
-from omega.cellstate.incarnations import check_executor, check_member
+from omega.cellstate.executors import check_executor, check_member
 from omega.cellstate.lanes import BUCKET_SPAN, Lane
 from omega.cellstate.model import Job
-from omega.cellstate.pools import epoch_records
-from omega.cellstate.pools.records import unpack_pool, unpack_trees
+from omega.cellstate.pools.records import EPOCH_FIELDS, EPOCH_NUMBERS, unpack_epoch, unpack_pool, unpack_trees
 from omega.cellstate.primary import ChangeEntry, Damage, EpochMade, LaneMark, Mail, Primary, Reading, Runs
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.image import Image, read_image
 from omega.cellstate.redis.shard_records import contradiction
-from omega.cellstate.task_output import OutputPart
-from omega.cellstate.task_progress import unpack_progress
+from omega.cellstate.tasks import OutputPart, unpack_progress
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import StoredCell
@@ -343,10 +341,10 @@ class _Reading:
 
     def _whole_epoch(self, _: str, content: Mapping[bytes, bytes]) -> None:
         fields = {name.decode(): value for name, value in content.items()}
-        _want(fields.keys() == {*epoch_records.FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
-        for name in epoch_records.NUMBERS:
+        _want(fields.keys() == {*EPOCH_FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
+        for name in EPOCH_NUMBERS:
             _number(fields[name])
-        by, epoch = check_member(fields["by"].decode()), epoch_records.unpack(fields)
+        by, epoch = check_member(fields["by"].decode()), unpack_epoch(fields)
         made = EpochMade(epoch.number, epoch.version, fields["digest"].decode(), epoch.published, by)
         self.primary.epoch, self.primary.epoch_totals = made, (epoch.pools_version, epoch.totals)
 

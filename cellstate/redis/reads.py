@@ -1,23 +1,126 @@
 """Reads of a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
 
 import re
+import struct
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
-from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
+from omega.cellstate.cuts import (
+    CUTS_KEPT,
+    NO_CUTS,
+    PLACEMENTS_AHEAD,
+    REPORTERS,
+    Cut,
+    Cuts,
+    Report,
+    Standing,
+    read_cut,
+    read_cuts,
+)
+from omega.cellstate.errors import Forbidden, Refused, StoreError, Unreachable, Unreadable
 from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.cellstate.keys import ROLES
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
+from omega.cellstate.pages import (
+    DELAYED,
+    OVER,
+    TOTALS,
+    CellSums,
+    JobHead,
+    JobPage,
+    Keep,
+    LaneSum,
+    Shape,
+    full_page,
+    job_states,
+    last_page,
+    task_counts,
+)
 from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.cuts import RedisCuts
+from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.refused_writes import StoreState, store_state
 from omega.cellstate.replies import ChangedRecords, KindUse
 from omega.cellstate.server import info_of
-from omega.cellstate.sums import TOTALS
 from omega.cellstate.transaction import Intake, Position
+
+# Cuts of a cell's history on a server: looked for after each new connection (cellstate/cuts.py).
+
+UNCOMPARED = -1
+"""Number of opened connections of which none was compared."""
+UNNAMED = "client"
+"""The author of a report by a process that has changed nothing yet."""
+
+
+class RedisCuts(RedisCalls):
+    """Comparison of what a process saw of a cell with the cell, and the reports of what was lost."""
+
+    _comparing = False
+    """Whether a comparison is in progress, whose own calls may open further connections."""
+
+    @override
+    def _reopened(self) -> None:
+        if self._comparing:
+            return
+        opened = self._pool.opened
+        if not self.sightings.last.version:
+            self._opened = opened
+            return
+        try:
+            self.look_back()
+        except Forbidden:
+            self._opened = opened  # the next command meets the same
+        except (Refused, StoreError) as error:
+            self._opened = UNCOMPARED  # the next command compares again: perhaps this server becomes the primary first
+            if isinstance(error, Unreachable):
+                raise
+
+    @override
+    def look_back(self) -> Cut | None:
+        if self._comparing:
+            return None
+        self._comparing, partings = True, self.sightings.partings
+        try:
+            return super().look_back()
+        finally:
+            self._comparing = False
+            if partings != self.sightings.partings:
+                self._forget_versions()
+
+    def _forget_versions(self) -> None:
+        """Drop what this object keeps by the versions of records: they may be of other records now."""
+
+    @override
+    def report_cut(self, report: Report) -> Cut | None:
+        now = self._server_ms()
+        values = asdict(report) | self._values(now, report.by or self._author or UNNAMED)
+        values |= {"now": now, "kept": CUTS_KEPT, "reporters": REPORTERS, "ahead": PLACEMENTS_AHEAD}
+        try:
+            _, number, record = self._run("report_cut", values)
+        except Forbidden:
+            return None
+        return read_cut(int(number), record.decode())
+
+    @override
+    def standing(self, positions: Sequence[Position]) -> Standing:
+        words = [word for position in positions for word in position]
+        _, version, tag, cuts, agreed, lost = self._run("agreed", {}, words)
+        self._opened = self._pool.opened  # of connections that are opened later nothing is known
+        present = Position(int(version), tag.decode())
+        return Standing(present, int(cuts), int(agreed) if agreed else None, int(lost) if lost else None)
+
+    @override
+    def cuts(self) -> Cuts:
+        return self._record("cuts", "", read_cuts, self._hash("cuts")) or NO_CUTS
+
+    def _server_ms(self) -> int:
+        seconds, micros = self._command(self.client.time)
+        return int(seconds) * 1000 + int(micros) // 1000
+
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
@@ -313,9 +416,10 @@ class RedisReads(RedisCuts):
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        from omega.cellstate.redis.raw_changed_records import RawChangedRecords  # noqa: PLC0415
 
-        raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))
+        raw = records.RawChangedRecords.of(
+            self._run("changed_records", values, extra=self._known.get("pending", set()))
+        )
         fields = [(job_id, *each) for job_id, text, *_ in raw.jobs for each in self._chunk_fields(job_id, text)]
         apart = joined_chunks(fields, {field.decode(): runs for field, runs in raw.placed})
         read = {job_id: self._job(job_id, text, b"", apart.get(job_id, {})) for job_id, text, *_ in raw.jobs if text}
@@ -390,3 +494,195 @@ def entry_of(key: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
 def facts_of(key: bytes, fields: Mapping[bytes, bytes], words: Container[str] | None = None) -> list[Fact]:
     """Return the facts of an entry of the log (None: of all words)."""
     return facts_in(entry_of(key, fields), words)
+
+
+# Sums of a cell on a server, read at one moment: `Queries.sums`.
+
+LaneNumbers = tuple[Lane, tuple[int, ...]]
+
+
+class RedisSums(RedisReads):
+    """The sums that the scripts keep."""
+
+    @override
+    def sums(self) -> CellSums:
+        prefix, size = self._prefix, len(self.dimensions)
+        with self.client.pipeline() as pipe:  # one transaction: all of one version
+            pipe.hmget(prefix + "meta", "version", *sorted(TOTALS))
+            pipe.hgetall(prefix + "shapes")
+            pipe.hgetall(prefix + "lanes")
+            pipe.hlen(prefix + "jobs")
+            counters, shapes, lanes, stored = self._command(pipe.execute)
+        version, *values = (int(value or 0) for value in counters)
+        totals = dict(zip(sorted(TOTALS), values, strict=True))
+        over = shapes.pop(OVER.encode(), b"").decode().split()
+        lanes.pop(b"spare", None)
+        known = [each for _, each in self._readable("lanes", lanes.items(), _lane, size)]
+        together, pending = sum_of_lanes(known, size)
+        return CellSums(
+            version=version,
+            shapes={Shape.named(field.decode()): int(count) for field, count in shapes.items()},
+            over=self._over(over),
+            jobs=job_states(totals, together),
+            stored=int(stored),
+            tasks=task_counts(totals, together.placed),
+            delayed=totals[DELAYED],
+            wanted=together.wanted,
+            held=together.held,
+            pending=pending,
+        )
+
+    def _over(self, indices: Iterable[str]) -> int:
+        """Return how many of these machines hold more than they have."""
+        size, count = len(self.dimensions), 0
+        for index, row in self._fields("machines", list(indices)):
+            for whole in self._whole_rows({index.encode(): row}, records.row_bytes(size)) if row else ():
+                amounts = records.read_row(whole, size)[4:]
+                count += any(used > has for has, used in zip(amounts[:size], amounts[size:], strict=True))
+        return count
+
+
+def _lane(record: bytes, size: int) -> LaneNumbers:
+    *_, lane = records.lane_row(record, size)
+    return lane, struct.unpack(f"<{7 + 2 * size}q", record[: 8 * (7 + 2 * size)])
+
+
+def sum_of_lanes(lanes: Iterable[LaneNumbers], size: int) -> tuple[LaneSum, Mapping[str, int]]:
+    """Return what lanes count together, and the number of pending jobs of each kind."""
+    sums, pending = [0] * (3 + 2 * size), Counter[str]()
+    for lane, numbers in lanes:
+        sums = list(map(int.__add__, sums, numbers[4:]))
+        pending[lane.kind] += numbers[2]
+    *amounts, live, placed, running = sums
+    together = LaneSum(live, running, placed, tuple(amounts[:size]), tuple(amounts[size:]))
+    return together, {kind: count for kind, count in sorted(pending.items()) if count}
+
+
+# Pages of jobs and machines on a server. Nothing here changes anything.
+
+_PAGE_CHUNK = 5_000
+"""Jobs per read: a few milliseconds of the server's time."""
+
+
+def _every(_: JobHead) -> bool:
+    return True
+
+
+class RedisPages(RedisSums):
+    """Lists that are read in pages: an index leads to the newest jobs; a list without a limit scans all records."""
+
+    def _job_records(self) -> dict[bytes, bytes]:
+        """Return the records of all jobs by id, as stored. A scan may return a job twice, then the later is newer."""
+        jobs: dict[bytes, bytes] = {}
+        cursor = None
+        while cursor != 0:
+            cursor, chunk = self._command(self.client.hscan, self._prefix + "jobs", cursor or 0, count=_PAGE_CHUNK)
+            jobs |= chunk
+        return jobs
+
+    @override
+    def job_heads(self) -> list[JobHead]:
+        return [head for head, _ in self._heads(self._job_records())]
+
+    def _heads(self, jobs: Mapping[bytes, bytes]) -> Iterator[tuple[JobHead, bytes]]:
+        """Yield the jobs in short, with their records."""
+        size = len(self.dimensions)
+        for field, record in jobs.items():
+            job_id = field.decode(errors="replace")
+            head = self._record("jobs", job_id, job_records.read_head, job_id, record, size)
+            if head is not None:
+                yield head, record
+
+    @override
+    def job_page(
+        self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
+    ) -> JobPage:  # fmt: skip
+        if most is not None:
+            filtered = keep is not None or user is not None
+            return self._filtered_page(most, before, keep, user) if filtered else self._newest_page(most, before)
+        rows = self._ordered(self._job_records()) if keep is None else self._kept(self._job_records(), keep)
+        rows.sort(reverse=True)
+        if user is not None:
+            rows = [row for row, job in self._with_specs(rows, runs=False) if job.spec.get("user") == user]
+        jobs = [job for row, job in self._with_specs(rows) if before is None or row[0] < before]
+        return JobPage(len(rows), jobs[::-1], None, 0)
+
+    def _filtered_page(self, most: int, before: int | None, keep: Keep | None, user: str | None) -> JobPage:
+        """Return the newest jobs that pass a filter: the index is read back until the page is full."""
+        found, read = list[Job](), min(_PAGE_CHUNK, 4 * most)
+        newest = "+inf" if before is None else f"({before}"
+        while orders := self._newest(newest, read):
+            stored = {job_id.encode(): record for job_id, record in self._fields("jobs", list(orders)) if record}
+            rows = self._kept(stored, keep or _every)
+            for _, job in self._with_specs(sorted(rows, reverse=True)):
+                if len(found) == most:
+                    return full_page(found)
+                if user in (None, job.spec.get("user")):
+                    found.append(job)
+            last = min(orders.values())
+            newest, read = f"({last}", _PAGE_CHUNK
+            if len(found) == most and (last < found[-1].order or self._newest(newest, 1)):
+                return full_page(found)
+        return last_page(found, before)
+
+    def _newest(self, newest: str, most: int) -> dict[str, int]:
+        """Return jobs and their positions by the index of submissions, from a position on."""
+        key = self._prefix + "recent"
+        found = self._command(self.client.zrevrangebyscore, key, newest, "-inf", 0, most, withscores=True)
+        return {job_id.decode(): int(order) for job_id, order in found}
+
+    def _newest_page(self, most: int, before: int | None) -> JobPage:
+        """Return a page of all jobs by the index of submissions: it costs the same in a cell of any number of jobs."""
+        key, below = self._prefix + "recent", "+inf" if before is None else f"({before}"
+        with self.client.pipeline() as pipe:
+            pipe.zcard(key)
+            pipe.zcount(key, "-inf", below)
+            pipe.zrevrangebyscore(key, below, "-inf", 0, most, withscores=True)
+            total, older, found = self._command(pipe.execute)
+        orders = {job_id.decode(): int(order) for job_id, order in found}
+        stored = self._fields("jobs", list(orders))
+        rows = [(orders[job_id], job_id, record) for job_id, record in stored if record]
+        jobs = [job for _, job in self._with_specs(rows)]
+        left = older - len(orders)
+        return JobPage(total, jobs[::-1], min(orders.values()) if orders and left else None, left)
+
+    def newest_ids(self, most: int) -> list[str]:
+        """Return the ids of the jobs that were submitted last, the newest first."""
+        return [
+            job_id.decode() for job_id in self._command(self.client.zrevrange, self._prefix + "recent", 0, most - 1)
+        ]
+
+    def _ordered(self, jobs: Mapping[bytes, bytes]) -> list[tuple[int, str, bytes]]:
+        """Return order of submission, id and record of each job."""
+        try:
+            return [(job_records.read_order(record), field.decode(), record) for field, record in jobs.items()]
+        except records.UNREADABLE:  # one by one, to note which
+            return self._kept(jobs, _every)
+
+    def _kept(self, jobs: Mapping[bytes, bytes], keep: Keep) -> list[tuple[int, str, bytes]]:
+        """Return order of submission, id and record of the jobs that pass a filter."""
+        return [(head.order, head.id, record) for head, record in self._heads(jobs) if keep(head)]
+
+    def _with_specs(
+        self, rows: Sequence[tuple[int, str, bytes]], *, runs: bool = True
+    ) -> Iterator[tuple[tuple[int, str, bytes], Job]]:
+        for start in range(0, len(rows), _PAGE_CHUNK):
+            chunk = rows[start : start + _PAGE_CHUNK]
+            specs = self._command(self.client.hmget, self._prefix + "specs", [job_id for _, job_id, _ in chunk])
+            apart = self._apart({job_id: record for _, job_id, record in chunk}) if runs else {}
+            for row, spec in zip(chunk, specs, strict=True):
+                job = self._job(row[1], row[2], spec or b"", apart.get(row[1], {}))
+                if job is not None:
+                    yield row, job
+
+    @override
+    def machines_at(self, indices: Sequence[int]) -> list[Machine]:
+        size, machines = len(self.dimensions), []
+        rows, statics = self._fields("machines", indices, _PAGE_CHUNK), self._fields("static", indices, _PAGE_CHUNK)
+        for (index, row), (_, static) in zip(rows, statics, strict=True):
+            for whole in self._whole_rows({b"%d" % index: row}, records.row_bytes(size)) if row else ():
+                values = records.read_row(whole, size)
+                machine = self._record("static", str(index), records.read_machine, values, static or b"", size)
+                if machine is not None and machine.state is not MachineState.GONE:
+                    machines.append(machine)
+        return machines

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from math import isinf
@@ -15,11 +16,20 @@ import msgpack
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.lanes import BASE, Lane
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Described, Limits, Machine, MachineState, Pairs, Run
+from omega.cellstate.model import (
+    MOST_CLAIMS,
+    MOST_PRECEDENCE,
+    Described,
+    Limits,
+    Machine,
+    MachineSettings,
+    MachineState,
+    Pairs,
+    Run,
+)
 from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
-from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 
 UNREADABLE = (
@@ -310,3 +320,48 @@ def read_kind(text: str, dimensions: int) -> tuple[Limits, int, tuple[int, ...]]
     precedence = (maybe[1] or 0, MOST_PRECEDENCE if maybe[2] is None else maybe[2])
     limits = Limits(tuple(maybe[3 : 3 + dimensions]), maybe[0], precedence)
     return limits, int(words[3 + dimensions]), tuple(int(word) for word in words[4 + dimensions :])
+
+
+# A snapshot as the script wrote it (lua/changed_records.lua): records as they are stored.
+
+_OF_MACHINE, _OF_JOB = 4, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawChangedRecords:
+    """Counters as in `ChangedRecords`, and the records that the facts name; empty ones are not kept any more."""
+
+    version: int
+    seen: int
+    first: int
+    length: int
+    placements: int
+    machines: Sequence[tuple[bytes, bytes, bytes, bytes]]
+    """Index, record, runs, static part."""
+    jobs: Sequence[tuple[str, bytes, bytes, bytes, bytes]]
+    """Id, record, ``1`` when it is queued, holder of its name, spec."""
+    placed: Sequence[tuple[bytes, bytes]]
+    """Field and runs of every chunk that the jobs' records list (lua/parts/placements.lua)."""
+    kinds: Sequence[tuple[bytes, bytes]]
+
+    @classmethod
+    def of(cls, reply: Sequence[Any]) -> "RawChangedRecords":
+        """Read a reply of the script."""
+        version, seen, first, length, placements, machines, jobs, chunks = map(int, reply[1:9])
+        end = 9 + _OF_MACHINE * machines
+        last = end + _OF_JOB * jobs
+        return cls(
+            version=version, seen=seen, first=first, length=length, placements=placements,
+            machines=[tuple(reply[i : i + _OF_MACHINE]) for i in range(9, end, _OF_MACHINE)],
+            jobs=[(reply[i].decode(), *reply[i + 1 : i + _OF_JOB]) for i in range(end, last, _OF_JOB)],
+            placed=[(reply[i], reply[i + 1]) for i in range(last, last + 2 * chunks, 2)],
+            kinds=[(reply[i], reply[i + 1]) for i in range(last + 2 * chunks, len(reply), 2)],
+        )  # fmt: skip
+
+
+# Records of the health of tasks: what `lua/health.lua` writes.
+
+
+def read_health(text: bytes) -> tuple[tuple[int, ...], ...]:
+    """Read the record of a job: machine, placement, task, expiry of a grant (0: ready, 1: down) of each task."""
+    return tuple(tuple(map(int, each.split(b":"))) for each in text.split())

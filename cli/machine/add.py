@@ -37,7 +37,7 @@ def command(
     They are offline, and take no tasks, until their executor runs: omega up, or omega machine simulate. A computer
     that runs commands joins with omega agent.
     """
-    from omega.cellstate.incarnations import check_executor
+    from omega.cellstate.executors import check_executor
     from omega.cellstate.model import MachineSpec
 
     check_executor(executor)

@@ -23,7 +23,7 @@ def command(app: App, executor: str, speed: float) -> None:
     Its machines, added with omega machine add, are up while it runs. Afterwards they are offline and their tasks are
     pending again.
     """
-    from omega.cellstate.incarnations import check_executor
+    from omega.cellstate.executors import check_executor
     from omega.live.simulated.process import run_simulated_executor
     from omega.schedulers.process.log import configure
     from omega.schedulers.process.signals import StopRequest

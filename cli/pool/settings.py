@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools.settings import Amounts, Integral, Pool, PreemptionSettings, Setting, table
+from omega.cellstate.pools import Amounts, Integral, Pool, PreemptionSettings, Setting, table
 from omega.cellstate.resources import Dimensions, format_amount, shown
 from omega.cli.options import combined, pairs
 

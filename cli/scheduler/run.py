@@ -93,7 +93,7 @@ def free_names(cell: "Queries", kind: str, number: int) -> list[str]:
 
 def _run_here(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Run one scheduler in this process until a signal; returns its member name."""
-    from omega.cellstate.incarnations import check_member
+    from omega.cellstate.executors import check_member
     from omega.live.processes.watch import Watch, call_seconds
     from omega.schedulers.process.log import configure
 

@@ -45,7 +45,7 @@ class MachineCalls:
         executor: str | None = None,
     ) -> Document:  # fmt: skip
         """Add simulated machines with these resources, as amounts of a job file. See ``omega machine add``."""
-        from omega.cellstate.incarnations import check_executor
+        from omega.cellstate.executors import check_executor
         from omega.cellstate.model import MachineSpec
         from omega.live.simulated import DEFAULT_EXECUTOR
         from omega.machine_changes import add

@@ -14,7 +14,7 @@ from omega.cellstate.errors import NotFound
 from omega.cellstate.events import Place, parse
 from omega.cellstate.executors import simulates
 from omega.cellstate.model import MachineState
-from omega.cellstate.task_output import OutputPart, OutputRequest
+from omega.cellstate.tasks import OutputPart, OutputRequest
 from omega.queries import units
 from omega.queries.job_history import job_log
 from omega.queries.job_state import gone

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import Forbidden, NotFound
-from omega.cellstate.task_output import MOST_OUTPUT, TAIL_BYTES, OutputPart, StoredTail
+from omega.cellstate.tasks import MOST_OUTPUT, TAIL_BYTES, OutputPart, StoredTail
 from omega.embedded.places import state_directory
 from omega.live.agent.open_output import OpenOutput
 from omega.live.agent.output import StreamReader, cut_line, last_lines

@@ -7,8 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools import DEFAULT_TREE, Pool, Pools, PoolTree
-from omega.cellstate.pools.settings import Setting, table
+from omega.cellstate.pools import DEFAULT_TREE, Pool, Pools, PoolTree, Setting, table
 from omega.cellstate.resources import Dimensions
 from omega.jobfile.document import Document, joined, parse
 from omega.pools.form import amounts, limits

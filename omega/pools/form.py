@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools import JOBS, TASKS, Integral, Pool, Pools, PoolTree, PreemptionSettings
-from omega.cellstate.pools.settings import stated
+from omega.cellstate.pools import JOBS, TASKS, Integral, Pool, Pools, PoolTree, PreemptionSettings, stated
 from omega.cellstate.resources import SLOTS, Dimensions, format_amount, parse_amount
 
 

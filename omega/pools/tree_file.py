@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools import Integral, Pool, PoolTree
-from omega.cellstate.pools.settings import Setting, table
+from omega.cellstate.pools import Integral, Pool, PoolTree, Setting, table
 from omega.jobfile.document import joined, parse
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import OmegaError
-from omega.cellstate.figure_totals import totals
-from omega.cellstate.replies import KindUse
+from omega.cellstate.replies import KindUse, figure_totals
 from omega.cellstate.resources import Dimensions
 from omega.queries.fleet import Fleet
 from omega.queries.job_state import STATES, counts
@@ -53,7 +52,8 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") 
     """
     sums, members, names = cell.sums(), cell.members(), cell.dimensions.names
     fleet, figures = Fleet(sums), cell.figures().values()
-    total, accepted, conflicts = map(sum, zip((0, 0, 0), *(totals(each).values() for each in figures), strict=True))
+    counted = (figure_totals(each).values() for each in figures)
+    total, accepted, conflicts = map(sum, zip((0, 0, 0), *counted, strict=True))
     tasks = counts([sums.tasks])
     return {
         "version": sums.version,

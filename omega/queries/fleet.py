@@ -7,7 +7,7 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.resources import SLOTS, UNBOUNDED, Resources
 
 if TYPE_CHECKING:
-    from omega.cellstate.sums import CellSums, Shape
+    from omega.cellstate.pages import CellSums, Shape
 
 HOLDING = (MachineState.UP, MachineState.DRAINED, MachineState.UNFIT)
 """States in which a machine has what it runs."""

@@ -8,7 +8,7 @@ from typing import Any
 from omega.cellstate import ranges
 from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.pages import Counts, JobHead, own_groups
-from omega.cellstate.task_losses import TaskLoss
+from omega.cellstate.tasks import TaskLoss
 
 STATES: Mapping[str, str] = {
     "pending": "no task is placed",

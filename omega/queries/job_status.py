@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
-from omega.cellstate.consumption import Consumption, merged
 from omega.cellstate.model import JobState
+from omega.cellstate.tasks import Consumption, merged_consumption
 from omega.queries import mapreduce
 from omega.queries.job_history import JobLog, Past, job_log, past
 from omega.queries.job_state import counts, ended, generations, group_names, job_counts, own_losses
@@ -50,7 +50,7 @@ class JobStatus:
     @cached_property
     def measured(self) -> Consumption:
         """What agents measured of its ended tasks, all together."""
-        return merged(self.cell.measured(self.job.id))
+        return merged_consumption(self.cell.measured(self.job.id))
 
     @cached_property
     def machine_names(self) -> Mapping[int, str]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
-from omega.cellstate.pools.settings import stated
+from omega.cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare, stated
 from omega.cellstate.resources import Resources
 from omega.pools.leaving import after_pools
 from omega.queries.wording import listing

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omega.cellstate.resources import format_amount
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.columns import Columns, State
 from omega.replay.cpu_units import Interval, assign
 from omega.replay.machines import SECOND

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.machines import SECOND, Machines, machines_of
 from omega.simulation.records import RUNNING, TaskRecords
 from omega.workload.workload import JobEvent, Microseconds, Workload

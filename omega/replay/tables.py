@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.columns import Columns, State
 from omega.replay.fairness import Fairness
 from omega.replay.machines import SECOND

@@ -13,7 +13,7 @@ from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import BUCKETS, Job, Run
 from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction
 from omega.schedulers.resizing import Measure, Measurements, Resize, Resized, measure, resize
 from omega.schedulers.sizing.model import PLAN

@@ -17,7 +17,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.ranges import indices
 from omega.cellstate.replies import Budget, CommitRequest, Original
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Transaction
 from omega.schedulers.placement.arranging import elsewhere
 from omega.schedulers.placement.first_fit import FirstFit

@@ -3,7 +3,7 @@
 from typing import Any
 
 from omega.cellstate.model import Job, JobState, MachineState
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.simulation.changing import ChangingWorld
 from omega.simulation.engine import microseconds
 from omega.simulation.simulated_store import EXECUTOR

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from omega.cellstate import ranges
 from omega.cellstate.model import Job, Run
 from omega.cellstate.override import override
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Placed
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.work import Work

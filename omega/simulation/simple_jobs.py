@@ -16,7 +16,7 @@ from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, LaneRow
 from omega.cellstate.model import JobSpec, JobState
 from omega.cellstate.packing import packed
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources
-from omega.cellstate.task_ends import TaskEnd
+from omega.cellstate.tasks import TaskEnd
 from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Placed, Transaction, all_placed
 from omega.simulation.packed_snapshot import PackedSnapshot
 

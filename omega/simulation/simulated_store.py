@@ -16,7 +16,7 @@ from omega.cellstate.override import override
 from omega.cellstate.ports import Cell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import (
     Basis,
     ClaimColumns,

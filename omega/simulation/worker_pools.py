@@ -8,7 +8,7 @@ from omega.cellstate.model import Job
 from omega.cellstate.ports import ShardStore
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Placed
 from omega.schedulers.sizing.model import PLAN
 from omega.simulation.engine import SECOND, Engine

@@ -13,7 +13,7 @@ from omega.cellstate.packing import packed_need
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.resources import Resources
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Outcome, Placed, Transaction, Verdict
 from omega.schedulers.work import keeps_running
 from omega.simulation.digest import Digest

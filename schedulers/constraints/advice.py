@@ -6,8 +6,8 @@ from difflib import get_close_matches
 import numpy as np
 
 from omega.cellstate.attributes import Attributes
+from omega.cellstate.constraints import All, Compare, Expression, OneOf, attributes_in
 from omega.cellstate.constraints.evaluation import evaluate, holds
-from omega.cellstate.constraints.expressions import All, Compare, Expression, OneOf, attributes_in
 from omega.cellstate.constraints.grammar import parse
 from omega.schedulers.constraints.demands import Demands
 

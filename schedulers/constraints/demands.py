@@ -18,7 +18,7 @@ from functools import lru_cache
 from math import floor
 from typing import Any
 
-from omega.cellstate.constraints.expressions import SHOWN
+from omega.cellstate.constraints import SHOWN
 from omega.cellstate.errors import BadInput
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.model import MACHINE, Job

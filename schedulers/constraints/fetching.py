@@ -14,8 +14,7 @@ from omega.cellstate import ranges
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Gang
 from omega.cellstate.replies import CommitRequest, KindUse
-from omega.cellstate.residents import Resident
-from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Resident, Snapshot
 from omega.schedulers.constraints.demands import asks_anything, demands
 from omega.schedulers.constraints.locality import locality
 from omega.schedulers.work import Work

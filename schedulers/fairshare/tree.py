@@ -12,8 +12,7 @@ from math import isfinite
 import numpy as np
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools import ROOT, Integral, Pool, PoolTree
-from omega.cellstate.pools.settings import table
+from omega.cellstate.pools import ROOT, Integral, Pool, PoolTree, table
 from omega.schedulers.fairshare.curves import Floats, Integers
 
 Amounts = Mapping[str, float]

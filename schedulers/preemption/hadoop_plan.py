@@ -8,9 +8,8 @@ from random import Random
 import numpy as np
 
 from omega.cellstate.fairness import PoolLoss, is_legal, leaf_of
-from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
-from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Resident, Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.policies import Placement, claims_of
 from omega.schedulers.preemption.precedence import might_hold

@@ -12,8 +12,8 @@ import numpy as np
 
 from omega.cellstate.fairness import Assertion, Floor, Threshold, is_below
 from omega.cellstate.override import override
-from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Resident
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.job_standings import JobStand, bounds_of
 from omega.schedulers.fairshare.partition import Bounds, Preemptible

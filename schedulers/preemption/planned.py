@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Resident
 from omega.cellstate.transaction import Claim
 from omega.schedulers.fairshare.standings import Path, Standings
 from omega.schedulers.preemption.planning import PlanningPolicy

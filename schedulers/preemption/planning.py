@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import NOBODY
-from omega.cellstate.residents import Resident
-from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Resident, Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
 from omega.schedulers.fairshare.partition import Preemptible

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from omega.cellstate.fairness import Assertion, PoolLoss, is_kept_in_full, is_legal
 from omega.cellstate.override import override
-from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Resident
 from omega.cellstate.transaction import Claim
 from omega.schedulers.fairshare.standings import Standings
 from omega.schedulers.fairshare.starvation import Status

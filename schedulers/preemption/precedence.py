@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
-from omega.cellstate.residents import Resident
-from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Resident, Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constraints.evaluation import permitted
 from omega.schedulers.policies import Placement, Preemption, claims_of

@@ -6,8 +6,8 @@ from math import ceil
 from typing import NamedTuple
 
 from omega.cellstate.fairness import leaf_of
-from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Resident
 from omega.cellstate.transaction import Claim
 from omega.schedulers.fairshare.standings import Path
 from omega.schedulers.preemption.victims import add

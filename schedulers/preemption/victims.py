@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Resident
 
 
 class Victim(NamedTuple):

@@ -12,8 +12,7 @@ import numpy as np
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import Epoch, Leaf, Pools
 from omega.cellstate.ports import SchedulerStore
-from omega.cellstate.residents import Resident
-from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Resident, Snapshot
 from omega.schedulers.constraints.fetching import residents_on
 from omega.schedulers.over_limit import end_victims, fewest, over_limit, total_of
 from omega.schedulers.preemption.victims import Victim

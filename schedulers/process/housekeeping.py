@@ -6,7 +6,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import StoreFull
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Housekeeping
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 
 MOST_RUNS = 1_000
 """Maximum number of runs evicted or stopped per call: about ten milliseconds of the server's time."""

@@ -23,9 +23,8 @@ import anyio.to_thread
 from omega.cellstate.clock import since_1970
 from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
-from omega.cellstate.figure_totals import EARLIER, totals
 from omega.cellstate.ports import SchedulerStore
-from omega.cellstate.replies import Membership
+from omega.cellstate.replies import EARLIER, Membership, figure_totals
 from omega.cellstate.server import server_info
 from omega.cellstate.store import connect_cell
 from omega.schedulers.failing import FailingJobs, Hung, as_one_line
@@ -213,7 +212,7 @@ class SupervisedScheduler:
                 if time.monotonic() > until or cell.figures().get(self.member) != figures:
                     raise
             else:
-                self._earlier = totals(cell.figures().get(self.member, {}))
+                self._earlier = figure_totals(cell.figures().get(self.member, {}))
                 if cell.unchecked:
                     log.warning(UNCHECKED, member=self.member)
                 if self.watched is not None:
@@ -451,7 +450,7 @@ def record_failure(url: str, cell: str, member: str, error: OmegaError) -> None:
     with suppress(OmegaError):
         store = connect_cell(url, cell)
         membership = store.register_scheduler(member, uuid4().hex, LEASE_MS, at_ms)
-        earlier = totals(store.figures().get(member, {}))
+        earlier = figure_totals(store.figures().get(member, {}))
         store.renew_scheduler(membership, LEASE_MS, figures | {EARLIER: earlier})
         store.deregister_scheduler(membership, at_ms)
         store.close()

@@ -17,7 +17,7 @@ MOST_LINES = 900
 MOST_ALIKE = 3
 
 DOORS = (
-    "cellstate/clock.py", "cellstate/connections.py", "cellstate/patience.py", "schedulers/process*", "omega/client/*",
+    "cellstate/clock.py", "cellstate/connections.py", "cellstate/server.py", "schedulers/process*", "omega/client/*",
     "omega/live*", "omega/embedded/*", "omega/queries/mirror/mirrors.py", "omega/queries/mirror/cell_mirror.py",
     "omega/web/*", "cli/*", "benchmarks/*", "tests/*",
 )  # fmt: skip

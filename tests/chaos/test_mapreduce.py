@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from tests.mapreduce.crowd import TIMEOUT_SECONDS, Crowd, kill
 from tests.mapreduce.words import COUNTED, answer, counted, write_text
 

@@ -12,8 +12,8 @@ from statistics import median
 
 import pytest
 
+from omega.cellstate.connections import slot_of
 from omega.cellstate.keys import prefix
-from omega.cellstate.primaries import slot_of
 from tests.chaos.load import CELL, loaded
 from tests.integration.stage import words_of
 from tests.server_groups import cluster

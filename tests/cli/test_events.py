@@ -11,7 +11,7 @@ from omega.cellstate.model import JobSpec, Limits, MachineSpec, MachineState, Ta
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from omega.queries import events as history
 from omega.queries.event_text import clock

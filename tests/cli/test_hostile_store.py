@@ -29,7 +29,7 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
     with monkeypatch.context() as open_door:
         for name in ("check_text", "check_texts"):
             open_door.setattr(model, name, lambda *_, **__: None)
-        open_door.setattr("omega.cellstate.spec_fields.check_texts", lambda *_: None)
+        open_door.setattr("omega.cellstate.model.check_texts", lambda *_: None)
         open_door.setattr(model, "_NAME", re.compile(".+", re.DOTALL))
         open_door.setattr(model, "check_word", lambda _, value: value)
         open_door.setattr("omega.cellstate.redis.calls._author", lambda name: name)

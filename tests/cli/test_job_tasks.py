@@ -10,7 +10,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.job.tasks import clock
 from omega.queries.task_results import TaskRow

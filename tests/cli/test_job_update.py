@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers.rolling import Rollouts
 from tests.cli.conftest import Omega, eventually, executor, join, repeating, scheduler
 

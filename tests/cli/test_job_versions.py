@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cli.job.history import _text
 from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 from tests.cli.test_job_update import job, looked_after

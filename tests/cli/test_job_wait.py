@@ -13,7 +13,7 @@ from omega.cellstate.errors import Unreachable
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cli.job.progress_text import ProgressText
 from omega.live import waiting as watch
 from tests.cli.conftest import Omega, eventually, executor, join, scheduler

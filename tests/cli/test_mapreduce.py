@@ -9,7 +9,7 @@ from omega.cellstate import ranges
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.shards import MOST_IN_A_ROW, TRIES, Worker
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Transaction
 from tests.cli.conftest import Omega
 from tests.contract.conftest import Member

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.figure_totals import EARLIER
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import EARLIER
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.registry import offers

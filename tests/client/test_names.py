@@ -9,7 +9,7 @@ from omega.cellstate.errors import Refused
 from omega.cellstate.model import After, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.client.client import Client
 from omega.queries.jobs import find_job

@@ -2,13 +2,11 @@
 
 import pytest
 
-from omega.cellstate.consumption import Consumption, merged
 from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused
 from omega.cellstate.executors import ExecutorRecord
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.model import MachineSettings, MachineSpec, MachineState
 from omega.cellstate.replies import Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import Consumption, EndKind, TaskEnd, merged_consumption
 from tests.contract.conftest import AnyCell, Member, Stand, job, requeue_lost
 
 LEASE_MS = 60_000
@@ -17,7 +15,7 @@ LEASE_MS = 60_000
 @pytest.fixture(autouse=True)
 def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store has been up for longer than any lease."""
-    monkeypatch.setattr("omega.cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
+    monkeypatch.setattr("omega.cellstate.redis.executors.RedisAgents.store_older_than", lambda *_: True)
 
 
 def engage(cell: AnyCell, name: str = "h1", nonce: str = "n1") -> Membership:
@@ -206,7 +204,7 @@ def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell:
 
 
 def test_last_words(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("redis.agents", "memory.executors"):
+    for module in ("redis.executors", "memory.executors"):
         monkeypatch.setattr(f"omega.cellstate.{module}.TAILS", 3)
     cell.keep_tails({})
     cell.keep_tails({("a", 0, 7, "stdout"): b"one\n", ("a", 0, 7, "stderr"): b"\xff\x00 raw"})
@@ -224,5 +222,5 @@ def test_what_tasks_used_is_read_by_job(cell: AnyCell) -> None:
         {("a", 0, 1, "usage"): b"1 2 3 4", ("a", 1, 0, "usage"): b"1 1 1 9", ("a.b", 0, 1, "usage"): b"7 7 7 7"}
     )
     cell.keep_tails({("a", 0, 1, "stdout"): b"hi", ("a", 0, 1, "usage"): b"2 4 6 8"})
-    assert merged(cell.measured("a")) == Consumption(tasks=3, cpu_ms=5, run_ms=7, peak_bytes=9)
-    assert merged(cell.measured("b")) == Consumption()
+    assert merged_consumption(cell.measured("a")) == Consumption(tasks=3, cpu_ms=5, run_ms=7, peak_bytes=9)
+    assert merged_consumption(cell.measured("b")) == Consumption()

@@ -10,13 +10,11 @@ import pytest
 
 from omega.cellstate.backup import Image, file as backup_file, read_backup
 from omega.cellstate.backup.restore import AHEAD, restore
-from omega.cellstate.consumption import STREAM, Consumption, merged
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.shards import KEPT_MS
-from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import STREAM, Consumption, EndKind, TaskEnd, TaskProgress, merged_consumption
 from omega.cellstate.transaction import Position
 from omega.cellstate.verify import verify
 from tests.contract.conftest import Make, Member, RedisStand, job
@@ -90,14 +88,15 @@ def test_what_agents_measured_is_restored_and_expires_as_before(stand: RedisStan
     used = {("a", 0, machine, STREAM): Consumption(tasks=2, cpu_ms=machine).pack() for machine in range(3)}
     cell.keep_tails(used | {("a", 0, 1, "stdout"): b"words"})
     copy = again(read_backup(cell, 1))
-    assert merged(copy.measured("a")) == merged(cell.measured("a")) == Consumption(tasks=6, cpu_ms=3)
+    measured = Consumption(tasks=6, cpu_ms=3)
+    assert merged_consumption(copy.measured("a")) == merged_consumption(cell.measured("a")) == measured
     assert (cell.tail("a", 0, 1, "stdout"), copy.tail("a", 0, 1, "stdout")) == (b"words", None)
     assert isinstance(cell, RedisCell)
     before, after = (each.client.pttl(f"{each._prefix}output") for each in (cell, copy))
     assert 0 < after <= before + 60_000
     assert verify(copy).ok
     copy.keep_tails({("a", 0, 7, STREAM): b"1 1 1 1"})
-    assert merged(copy.measured("a")).tasks == 7
+    assert merged_consumption(copy.measured("a")).tasks == 7
     assert verify(copy).ok
 
 

@@ -1,12 +1,11 @@
-"""Sums of a cell that the store keeps: machines by shape, jobs and tasks by state (cellstate/sums.py)."""
+"""Sums of a cell that the store keeps: machines by shape, jobs and tasks by state (cellstate/pages.py)."""
 
 import pytest
 
 from omega.cellstate.model import After, JobState, MachineSpec, MachineState, TaskGroup
-from omega.cellstate.pages import Counts
+from omega.cellstate.pages import CellSums, Counts, Shape
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.sums import CellSums, Shape
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
 from omega.cellstate.verify import verify
 from omega.queries.cells import describe

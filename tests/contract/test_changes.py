@@ -18,7 +18,7 @@ from omega.cellstate.model import (
     MachineState,
     TaskGroup,
 )
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Position, Transaction, Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job

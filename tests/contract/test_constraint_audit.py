@@ -9,7 +9,7 @@ from omega.cellstate.constraints.evaluation import holds as holds_everywhere
 from omega.cellstate.log_rules import holds
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Position, Transaction
 from omega.cellstate.verify import Report, verify
 from tests.contract.conftest import AnyCell

@@ -9,8 +9,7 @@ from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, Ta
 from omega.cellstate.pages import own_groups
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import Budget, Original
-from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_progress import TaskProgress, unpack_progress
+from omega.cellstate.tasks import EndKind, TaskEnd, TaskProgress, unpack_progress
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.cellstate.verify import verify
 from omega.cli.job.why import counted

@@ -10,8 +10,8 @@ from omega.cellstate.errors import HistoryCut, ReadOnly
 from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.redis.tasks import SEEING_RECEIPTS
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.redis.executors import SEEING_RECEIPTS
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.cellstate.verify import verify
 from omega.queries.event_list import Filter, list_events

@@ -20,7 +20,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
 from omega.queries.jobs import list_jobs
 from tests.contract.conftest import AnyCell, Make, Member, Stand

@@ -10,7 +10,7 @@ from omega.cellstate.model import Gang, Job, JobSpec, Limits, MachineSpec, Machi
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.scripts import READS
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Mode
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.stored_keys import stored

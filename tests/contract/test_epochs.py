@@ -8,7 +8,7 @@ from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Epoch, Integral, Pool, Pools
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.schedulers.epochs import epoch_of, recomputed
 from tests.contract.conftest import AnyCell, Member

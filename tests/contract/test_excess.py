@@ -7,7 +7,7 @@ import pytest
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, PreemptionSettings
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Mode, Position
 from omega.limits import evict, excess_of_pool, jobs_of_pool
 from omega.schedulers.process.excess import OVER_SECONDS, Excess

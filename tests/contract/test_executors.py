@@ -8,7 +8,7 @@ from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreEr
 from omega.cellstate.executors import portions
 from omega.cellstate.model import MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, RedisStand, Stand, job

@@ -4,7 +4,7 @@ import pytest
 
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import MOST_CLAIMS, Gang
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Mode, Outcome, Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost

@@ -2,8 +2,7 @@
 
 import pytest
 
-from omega.cellstate.health import HealthAnswer, HealthOf, HealthReport, HealthState
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, HealthAnswer, HealthOf, HealthReport, HealthState, TaskEnd
 from omega.cellstate.verify import verify
 from omega.queries.job_status import JobStatus
 from tests.contract.conftest import AnyCell, Member, job

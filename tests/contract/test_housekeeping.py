@@ -3,7 +3,7 @@
 from omega.cellstate.model import Job, JobState, MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Housekept
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Make, Member, Stand, job
 
 

@@ -6,7 +6,7 @@ from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, TaskGroup
 from omega.cellstate.ranges import indices
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost

@@ -8,15 +8,13 @@ import pytest
 from omega.cellstate import keys
 from omega.cellstate.cuts import Report
 from omega.cellstate.digest.step import digest
-from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.redis.calls import load_scripts
 from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_output import OutputPart
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import HealthOf, HealthReport, HealthState, OutputPart, TaskProgress
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_epochs import next_epoch

@@ -3,7 +3,7 @@
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member

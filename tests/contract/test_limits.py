@@ -5,7 +5,7 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MOST_PRECEDENCE, Limits, MachineState
 from omega.cellstate.replies import KindUse
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 

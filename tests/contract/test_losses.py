@@ -7,8 +7,7 @@ import pytest
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Housekept, Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_losses import TaskLoss
+from omega.cellstate.tasks import EndKind, TaskEnd, TaskLoss
 from omega.cellstate.transaction import Mode, Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, Stand, job

@@ -5,7 +5,7 @@ import pytest
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import MachineSpec, MachineState
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Position, Transaction, Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, job

@@ -10,7 +10,7 @@ from omega.cellstate.errors import CellGone
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
 from tests.contract.conftest import AnyCell, Member, Stand, job
 

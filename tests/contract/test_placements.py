@@ -6,7 +6,7 @@ import pytest
 
 from omega.cellstate.model import Gang, JobState, MachineSpec, MachineState
 from omega.cellstate.redis.job_records import decode
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Transaction, Verdict
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job, requeue_lost

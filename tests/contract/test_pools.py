@@ -8,7 +8,7 @@ from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 

@@ -7,7 +7,7 @@ import pytest
 
 from omega.cellstate.errors import StoreFull
 from omega.cellstate.model import JobState, Limits, MachineSpec, MachineState, TaskGroup
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything
 

@@ -11,7 +11,7 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
 from omega.cellstate.redis import reads
 from omega.cellstate.replies import CommitRequest, Reply
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Basis, Claim, Detection, Intake, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, MemoryStand, RedisStand, Stand, job
 

@@ -11,7 +11,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.shards import Worker
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Outcome, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job
 

@@ -2,8 +2,7 @@
 
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import Housekept
-from omega.cellstate.task_ends import EndKind
-from omega.cellstate.task_losses import Retried, TaskLoss
+from omega.cellstate.tasks import EndKind, Retried, TaskLoss
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_losses import MINUTE, START, Clock, group, kept, last, submit

@@ -18,7 +18,7 @@ from omega.cellstate.shards import (
     ShardDurations,
     Worker,
 )
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, job
 
 

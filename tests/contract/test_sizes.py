@@ -5,7 +5,7 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, Limits, MachineSpec, TaskGroup
 from omega.cellstate.resources import LARGEST
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job
 

@@ -4,7 +4,7 @@ import pytest
 
 from omega.cellstate.errors import Overtaken
 from omega.cellstate.model import TakeOver, TaskGroup
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Member, job
 from tests.contract.test_jobs import kept

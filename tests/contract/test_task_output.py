@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from omega.cellstate.task_output import MOST_ASKED, MOST_OUTPUT, OutputPart, OutputRequest
+from omega.cellstate.tasks import MOST_ASKED, MOST_OUTPUT, OutputPart, OutputRequest
 from tests.contract.conftest import AnyCell
 
 REQUEST = OutputRequest("ab" * 8, "j", 1, 2, "stderr", -500)

@@ -5,7 +5,7 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.memory.links import RELEASES
 from omega.cellstate.model import After, JobSpec, JobState, MachineState, TaskGroup
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import AnyCell, Member, job
 from tests.contract.test_changes import arrivals

@@ -9,7 +9,7 @@ from omega.cellstate.model import Limits, MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.records import each_message
 from omega.cellstate.replies import MOST_AWAITED, Awaited, awaited_of
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job, requeue_lost
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 from omega.cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.task_output import StoredTail
+from omega.cellstate.tasks import StoredTail
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click.testing
 
+from omega.cellstate.connections import slot_of
 from omega.cellstate.keys import ROLES, prefix
-from omega.cellstate.primaries import slot_of
 from omega.cli.main import omega as program
 from tests.certificates import Certificates
 from tests.conftest import ROOT

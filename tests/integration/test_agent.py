@@ -11,7 +11,7 @@ import pytest
 
 from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.model import MachineSpec, MachineState
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.live.agent.process import AgentOptions, run_agent
 from tests.integration.agent_ground import Ground, alive, gone, grounded, look_until
 from tests.integration.stage import all_facts, until

@@ -8,7 +8,7 @@ import pytest
 
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from tests.integration.stage import check, halt, made_cell, resume, seen, started_processes, submit, until
 
 pytestmark = pytest.mark.server

@@ -9,7 +9,7 @@ import pytest
 
 from omega.cellstate.model import Job, JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.queries.job_status import JobStatus
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
 

@@ -13,7 +13,7 @@ from omega.cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineSt
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from omega.cellstate.verify import verify
 

@@ -22,7 +22,7 @@ from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.book import Book
 from tests.integration.stage import (

@@ -10,7 +10,7 @@ import pytest
 from omega.cellstate.digest.step import digest
 from omega.cellstate.model import BUCKETS, JobSpec, MachineState, TaskGroup
 from omega.cellstate.replies import Budget, CommitRequest, Original
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import TaskProgress
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent import progress_reports
 from omega.schedulers.process.copies import Copies

@@ -7,8 +7,7 @@ import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import Unreadable
-from omega.cellstate.machine_settings import MachineSettings
-from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.model import MachineSettings, MachineSpec, MachineState
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Membership
@@ -143,7 +142,7 @@ def test_damaged_figures_of_a_scheduler_are_replaced_by_its_next_heartbeat(cell:
 
 @pytest.mark.parametrize("record", ["", "nothing", "7", "7 n"])
 def test_damaged_names_are_taken_again(cell: RedisCell, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omega.cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
+    monkeypatch.setattr("omega.cellstate.redis.executors.RedisAgents.store_older_than", lambda *_: True)
     prefix = f"omega:1:{{{cell.name}}}:"
     names: list[tuple[Callable[[], Membership], str, str]] = [
         (lambda: cell.register_agent("h1", "n", 60_000, 0), "agents", "agent/h1"),

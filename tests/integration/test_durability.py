@@ -13,16 +13,16 @@ import pytest
 
 from omega.cellstate import server
 from omega.cellstate.acl import line
+from omega.cellstate.connections import slot_of
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
-from omega.cellstate.primaries import slot_of
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import connect_cell, create_cell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cellstate.verify import verify
 from omega.live.simulated.executor import SimulatedExecutor

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate import patience, server
+from omega.cellstate import server
 from omega.cellstate.errors import StoreError, Unreachable, Unsuitable
 from omega.cellstate.store import connect_cell, create_cell
 from tests import certificates
@@ -43,7 +43,7 @@ def test_a_certificate_that_is_not_trusted(
     what: str, scheme: str, port: int, made: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for a server whose certificate is of another authority or another name."""
-    monkeypatch.setattr(patience, "WAIT_SECONDS", 30.0)
+    monkeypatch.setattr(server, "WAIT_SECONDS", 30.0)
     authority = made.authority if what == "name" else certificates.make(tmp_path).authority
     host = "localhost.localdomain" if what == "name" else "127.0.0.1"
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(2, 1, 6, "", ("127.0.0.1", port))])

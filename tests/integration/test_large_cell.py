@@ -14,7 +14,7 @@ from omega.cellstate.events import FORMS
 from omega.cellstate.model import TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Transaction
 from omega.recording.file import Writer
 from omega.recording.judge import judge

@@ -10,11 +10,11 @@ from uuid import uuid4
 import pytest
 
 from omega.cellstate import keys
+from omega.cellstate.connections import slot_of
 from omega.cellstate.errors import BadInput, Refused, Unsuitable
 from omega.cellstate.model import JobSpec, Limits, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree
-from omega.cellstate.primaries import slot_of
-from omega.cellstate.redis.likeness import CellByLikeness
+from omega.cellstate.redis.cell import CellByLikeness
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell, create_cell, create_like

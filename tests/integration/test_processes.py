@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.figure_totals import totals
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
+from omega.cellstate.replies import figure_totals
 from omega.cellstate.resources import LARGEST
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.sharing import owned
 from tests.integration.stage import (
@@ -115,13 +115,16 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
     ):
         serve(cell)
         submit(cell, [simple_job("before")])
-        until(lambda: totals(cell.figures().get("batch/0", {}))["accepted"] == 1, "a heartbeat has its transaction")
+        until(
+            lambda: figure_totals(cell.figures().get("batch/0", {}))["accepted"] == 1, "a heartbeat has its transaction"
+        )
         group.kill("batch/0")
         group.start("batch/0")
         submit(cell, [simple_job("after")])
         until(lambda: len(seen(cell, "place")) == 2, "its successor works")
         until(
-            lambda: totals(cell.figures().get("batch/0", {}))["accepted"] == 2, "it carries on its predecessor's counts"
+            lambda: figure_totals(cell.figures().get("batch/0", {}))["accepted"] == 2,
+            "it carries on its predecessor's counts",
         )
         assert group.dead() == {}
         assert words_of(group, "batch/0") == []

@@ -14,7 +14,7 @@ from omega.cellstate.primary import Content
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.repair import Plan, repair
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Claim, Position
 from omega.cellstate.verify import verify
 from tests.cli.conftest import Omega

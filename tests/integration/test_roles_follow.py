@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 import omega
+from omega.cellstate.connections import slot_of
 from omega.cellstate.keys import prefix
-from omega.cellstate.primaries import slot_of
 from tests.integration.stage import until
 from tests.server_groups import Cluster, Sentinels, Server, cluster, sentinels
 

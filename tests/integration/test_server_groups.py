@@ -11,11 +11,11 @@ import pytest
 import redis
 
 from omega.cellstate import server
+from omega.cellstate.connections import slot_of
 from omega.cellstate.errors import OmegaError, Unsuitable
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
-from omega.cellstate.primaries import slot_of
 from omega.cellstate.store import cells, connect_cell, create_cell
 from omega.cellstate.verify import verify
 from tests.conftest import ROOT

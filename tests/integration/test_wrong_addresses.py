@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from omega.cellstate import patience, server
+from omega.cellstate import server
+from omega.cellstate.connections import slot_of
 from omega.cellstate.errors import OmegaError, ReadOnly, StoreError, Unreachable, Unsuitable
 from omega.cellstate.keys import prefix
-from omega.cellstate.primaries import slot_of
 from omega.cellstate.server import check_suitable, report_waits, server_info
 from omega.cellstate.store import connect_cell, create_cell
 from tests.cli.conftest import Omega
@@ -36,9 +36,9 @@ def nodes() -> Iterator[Cluster]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Waits are short; returns what is told of them."""
     told = list[str]()
-    monkeypatch.setattr(patience, "WAIT_SECONDS", 1.0)
-    monkeypatch.setattr(patience, "QUIET_SECONDS", 0.2)
-    monkeypatch.setattr(patience.Patience, "told", staticmethod(bool))
+    monkeypatch.setattr(server, "WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(server, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(server.Patience, "told", staticmethod(bool))
     report_waits(told.append)
     return told
 
@@ -70,7 +70,7 @@ WRONG: dict[str, tuple[Callable[[Sentinels], str], type[StoreError], str]] = {
 def test_what_no_waiting_changes_is_reported_at_once(
     what: str, watched: Sentinels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "WAIT_SECONDS", 30.0)
+    monkeypatch.setattr(server, "WAIT_SECONDS", 30.0)
     url, kind, reason = WRONG[what]
     with pytest.raises(StoreError, match=reason) as caught:
         check_suitable(server_info(url(watched)))

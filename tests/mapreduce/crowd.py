@@ -17,7 +17,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.live.mapreduce import ShardWorker
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.sizing.model import PLAN

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.live.mapreduce import JobFailed
 from omega.mapreduce.output import MARKER
 from tests.mapreduce.conftest import Make

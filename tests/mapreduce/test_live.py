@@ -7,7 +7,7 @@ import pytest
 
 from omega.cellstate.model import JobState
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.cli.conftest import Omega

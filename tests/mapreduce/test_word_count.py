@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from tests.mapreduce.conftest import Make
 from tests.mapreduce.crowd import kill, until
 from tests.mapreduce.words import answer, counted, script

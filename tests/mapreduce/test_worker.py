@@ -10,7 +10,7 @@ import pytest
 
 from omega.cellstate.errors import Fenced, Refused, Unreachable
 from omega.cellstate.shards import TRIES, Errand
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.live.agent.task_start import DECIDED
 from omega.live.mapreduce import JobFailed, ShardWorker
 from omega.mapreduce.near import NearShards

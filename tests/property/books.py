@@ -7,7 +7,7 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.memory.records import allocated
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.ranges import indices
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Outcome, Transaction
 
 

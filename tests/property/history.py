@@ -5,13 +5,12 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
-from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
 from omega.cellstate.override import override
 from omega.cellstate.pools import ROOT, Pool, Pools, PoolTree
 from omega.cellstate.replies import Budget, CommitRequest, Original
 from omega.cellstate.resources import Resources
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, HealthOf, HealthReport, HealthState, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, MEMBERS, World, Worlds

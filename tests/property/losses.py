@@ -5,11 +5,10 @@ from abc import abstractmethod
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.ranges import indices
 from omega.cellstate.replies import Budget, Original
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, HealthOf, HealthReport, HealthState, TaskEnd
 from tests.property.books import Books
 from tests.property.worlds import Worlds, endings_of
 

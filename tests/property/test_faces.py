@@ -17,7 +17,7 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pages import own_groups
 from omega.cellstate.replies import Budget, CommitRequest, Original
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.job.follow import as_json
 from omega.cli.job.list import _rows

@@ -21,7 +21,7 @@ from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest, Membership, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Claim, Detection, Intake, Mode, Position, Transaction
 
 LEASE_MS, MACHINES = 60_000, 8

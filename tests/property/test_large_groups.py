@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from omega.cellstate import ranges
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Transaction
 from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, World, Worlds

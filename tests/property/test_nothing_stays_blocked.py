@@ -12,7 +12,7 @@ import pytest
 
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers import live_driver
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import attempts

@@ -14,7 +14,7 @@ from omega.cellstate.memory import shards
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.shards import KEPT_MS, RETRY_MS, TRIES, UNSENT_MS, Worker
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds
 

@@ -22,7 +22,7 @@ from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, M
 from omega.cellstate.packing import packed
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions, Resources
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Placed, Position, Transaction
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob

@@ -13,7 +13,7 @@ from omega.cellstate.memory.records import allocated
 from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership, awaited_of
 from omega.cellstate.resources import Resources
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Position, Transaction
 from tests.property.assertions import Assertions
 from tests.property.books import Books

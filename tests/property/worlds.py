@@ -12,7 +12,7 @@ from omega.cellstate.model import BUCKETS, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Membership, Reply
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Intake, Position
 from omega.cellstate.verify import verify
 from tests.leases import expire

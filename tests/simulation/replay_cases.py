@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.columns import Columns, columns_of
 from omega.simulation.records import RUNNING, TaskRecords
 from omega.workload.workload import Arrival, MachineEvent, Workload, WorkloadEvent

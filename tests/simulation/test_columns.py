@@ -11,7 +11,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Job, JobSpec, Limits, MachineSpec, Run, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction, Verdict
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.records import RUNNING, Recorder, TaskRecords

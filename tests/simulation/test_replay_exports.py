@@ -10,7 +10,7 @@ import pytest
 
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import TaskGroup
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.batsim import HEADINGS, Export, export
 from omega.replay.cpu_units import assign
 from omega.replay.fairness import fairness_of

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.columns import BLOCK, columns_of
 from omega.replay.fairness import fairness_of
 from omega.replay.fragmentation import fragmentation

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from omega.cellstate.model import TaskGroup
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.columns import State
 from omega.replay.fairness import fairness_of, jain_index
 from omega.replay.fragmentation import fragmentation, task_classes, used_at

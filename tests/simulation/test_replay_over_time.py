@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from omega.cellstate.model import TaskGroup
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.replay.columns import State
 from omega.replay.grid import grid_of
 from omega.replay.utilisation import utilisation_of

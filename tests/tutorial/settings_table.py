@@ -3,7 +3,7 @@
 `python -m tests.tutorial.settings_table` prints it.
 """
 
-from omega.cellstate.pools.settings import Integral, Pool, PoolTree, PreemptionSettings, Setting, table
+from omega.cellstate.pools import Integral, Pool, PoolTree, PreemptionSettings, Setting, table
 
 BEGIN, END = (
     "<!-- settings of pools: tests/tutorial/settings_table.py -->",

@@ -13,7 +13,7 @@ import pytest
 import omega
 import omega.testing
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers.sharing import owned
 from tests.tiers import first
 from tests.unit.schedulers.rig import Rig

@@ -9,7 +9,7 @@ from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGrou
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from omega.cellstate.verify import verify
 from omega.jobfile.reader import JobFile, load

@@ -1,4 +1,4 @@
--- Machines by shape, as sums of the cell have them (cellstate/sums.py): "state simulated capacity…" → how many there are.
+-- Machines by shape, as sums of the cell have them (cellstate/pages.py): "state simulated capacity…" → how many there are.
 -- "over": the indices of machines that held more than they had when their state or capacity changed last.
 
 local shapes = {}

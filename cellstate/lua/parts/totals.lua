@@ -1,4 +1,4 @@
--- Sums of the cell that no lane has, in meta (cellstate/sums.py): tasks of all jobs there ever were, in total and by how
+-- Sums of the cell that no lane has, in meta (cellstate/pages.py): tasks of all jobs there ever were, in total and by how
 -- they ended, and the delayed ones; copies of tasks, the live and the placed ones (copies.lua); jobs by state, those that ended also when they are no longer kept. Of jobs with placed tasks jobs_halted are
 -- held, and jobs_stopping are stopped or abandoned: neither count as running.
 

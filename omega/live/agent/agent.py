@@ -22,12 +22,11 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
-from omega.cellstate.consumption import STREAM, Consumption, unpack
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import Heartbeat, executor_of
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import STREAM, Consumption, EndKind, TaskEnd, unpack_consumption
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.fitness import Fitness, StalledError
 from omega.live.agent.guard import kill_tasks
@@ -436,6 +435,6 @@ class Agent:
             if used is not None and self._index is not None:
                 field = (kept.key.job, kept.key.group, self._index, STREAM)
                 if field not in sums:
-                    sums[field] = unpack(self.cell.tail(*field) or b"")
+                    sums[field] = unpack_consumption(self.cell.tail(*field) or b"")
                 sums[field] = sums[field].plus(used)
         return {field: used.pack() for field, used in sums.items()}

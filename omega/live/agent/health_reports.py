@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.tasks import HealthOf, HealthReport, HealthState
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now, write
 from omega.live.agent.places import PlacementKey

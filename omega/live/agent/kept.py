@@ -12,11 +12,10 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.consumption import Consumption
 from omega.cellstate.descriptors import with_spare
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import JobState
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import Consumption, EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import kill_tasks
 from omega.live.agent.guard_line import GuardLine

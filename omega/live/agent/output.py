@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omega.cellstate.ports import Queries
-from omega.cellstate.task_output import TAIL_BYTES, StoredTail
+from omega.cellstate.tasks import TAIL_BYTES, StoredTail
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
 from omega.live.agent.places import AgentPlaces, PlacementKey

@@ -1,10 +1,10 @@
-"""Answers of an agent to clients that ask for the output of its tasks (cellstate/task_output.py)."""
+"""Answers of an agent to clients that ask for the output of its tasks (cellstate/tasks.py)."""
 
 from collections.abc import Iterable
 from contextlib import suppress
 
 from omega.cellstate.ports import ExecutorStore
-from omega.cellstate.task_output import MOST_OUTPUT, OutputPart, OutputRequest
+from omega.cellstate.tasks import MOST_OUTPUT, OutputPart, OutputRequest
 from omega.live.agent.output import files
 from omega.live.agent.places import AgentPlaces
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omega.cellstate.ports import ExecutorStore
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import TaskProgress
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
 from omega.live.agent.places import PlacementKey

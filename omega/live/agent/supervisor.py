@@ -126,7 +126,7 @@ class Task:
         began = now()
         result = yield from self._run()
         unit = 1 if sys.platform == "darwin" else 1024
-        # As `omega.cellstate.consumption` names it.
+        # As `omega.cellstate.tasks` names it.
         cpu_ms, peak = round(self.used["cpu"] * 1000), int(self.used["peak"]) * unit
         measured = {"tasks": 1, "cpu_ms": cpu_ms, "run_ms": round((now() - began) * 1000), "peak_bytes": peak}
         # In place: a full disk has room for it.

@@ -15,7 +15,7 @@ from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.ranges import EMPTY, split
 from omega.cellstate.replies import Membership
-from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
 from omega.upkeep import over_limit, time_limits
 
 MOST_ENDINGS = 6_000

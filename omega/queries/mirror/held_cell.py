@@ -18,9 +18,9 @@ from omega.queries.mirror.event_ring import EventRing
 from omega.queries.mirror.job_table import JobTable
 
 if TYPE_CHECKING:
+    from omega.cellstate.pages import CellSums
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
-    from omega.cellstate.sums import CellSums
 
 Members = dict[str, tuple[int, bool, dict[str, Any]]]
 

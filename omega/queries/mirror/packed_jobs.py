@@ -7,7 +7,7 @@ import msgpack
 
 from omega.cellstate.model import After, Gang, GroupStatus, Job, JobState
 from omega.cellstate.ranges import EMPTY
-from omega.cellstate.task_losses import Retried, TaskLoss
+from omega.cellstate.tasks import Retried, TaskLoss
 from omega.schedulers.constraints.demands import FIELDS
 from omega.users import SOURCES
 

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from omega.cellstate.errors import BadInput, Forbidden
-from omega.cellstate.task_output import MOST_OUTPUT, STREAMS, TAIL_BYTES, OutputPart, StoredTail
+from omega.cellstate.tasks import MOST_OUTPUT, STREAMS, TAIL_BYTES, OutputPart, StoredTail
 from omega.live.agent.open_output import OpenOutput
 from omega.live.agent.output import last_lines
 from omega.live.agent_output import ANSWER_SECONDS, EXPIRED, OutputPlace, ask_agent, find_output, missing

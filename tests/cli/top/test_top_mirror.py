@@ -11,7 +11,7 @@ from omega.cellstate.model import JobSpec, Machine, MachineSpec, MachineState, T
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.top import command
 from omega.cli.top.head import head

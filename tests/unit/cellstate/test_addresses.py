@@ -7,11 +7,10 @@ import redis
 
 from omega.cellstate import server
 from omega.cellstate.addresses import address_of, safe_url
-from omega.cellstate.connections import Located, Pool
+from omega.cellstate.connections import Located, OfSentinels, OfSlot, Pool, WrongGroup
 from omega.cellstate.errors import BadInput
-from omega.cellstate.patience import Patience
-from omega.cellstate.primaries import OfSentinels, OfSlot, WrongGroup
 from omega.cellstate.redis.calls import RedisCalls
+from omega.cellstate.server import Patience
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.acl import SCRIPTS
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import NotReplicated
-from omega.cellstate.redis.confirmation import UNCHANGED, UNCONFIRMED, Confirmation
+from omega.cellstate.redis.link import UNCHANGED, UNCONFIRMED, Confirmation
 
 TWO = Confirmation("c", Durability(2, 500))
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.model import Gang, Job, JobSpec, TaskGroup
-from omega.cellstate.redis import job_records, jobs_alike, records
-from omega.cellstate.redis.jobs_alike import LEAST, read_alike, read_runs
+from omega.cellstate.redis import job_records, jobs as jobs_module, records
+from omega.cellstate.redis.jobs import LEAST, read_alike, read_runs
 from omega.testing.scenes import for_all
 
 NUMBERS = st.integers(0, 2**63)
@@ -111,7 +111,7 @@ def test_jobs_of_several_lanes_are_read_together_lane_by_lane(monkeypatch: pytes
         calls.append(job_id)
         return read(job_id, record, spec, dimensions)
 
-    monkeypatch.setattr(jobs_alike, "read_job", counted)
+    monkeypatch.setattr(jobs_module, "read_job", counted)
     assert by_lanes(jobs) == single
     assert len(calls) == 1 + 1 + 1 + 3 + 1, "one for each lane of jobs alike, one for each job of the short lanes"
 

@@ -8,7 +8,7 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import LARGEST, Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Outcome, Position, Transaction, Verdict
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.incarnations import check_member
+from omega.cellstate.executors import check_member
 from omega.cellstate.model import (
     BUCKETS,
     MOST_CLAIMS,

@@ -1,7 +1,7 @@
 """What a working copy keeps of the runs on machines."""
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.residents import Resident
+from omega.cellstate.snapshot import Resident
 from tests.unit.cellstate.test_snapshot import reply, row
 
 

@@ -3,7 +3,7 @@
 from copy import copy
 from itertools import product
 
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import CONFLICTS, Claim, ClaimColumns, Outcome, Position, Verdict
 
 

@@ -10,7 +10,7 @@ from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.redis.link import BulkStrings, bulk_strings
 from omega.cellstate.redis.records import MOST_USUAL, _usual, write_endings, write_transactions
-from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Transaction
 
 LONGEST = "x" * 64

@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.memory.lanes import pending_of
 from omega.cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.resources import LARGEST, Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Mode, Transaction, Verdict
 from omega.simulation.twin import SimulatedTwin
 

@@ -15,7 +15,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.link import Link
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from omega.cellstate.verify import verify
 from omega.schedulers.instruments import Figures

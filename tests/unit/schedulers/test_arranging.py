@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from omega.cellstate.model import Gang
-from omega.cellstate.task_losses import Retried, TaskLoss
+from omega.cellstate.tasks import Retried, TaskLoss
 from omega.schedulers.placement.arranging import arranged, elsewhere
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit

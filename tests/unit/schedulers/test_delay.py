@@ -12,7 +12,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang, JobSpec, MachineState, TaskGroup
 from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.delay import Delay, within_locality
 from omega.schedulers.placement.delay_rule import DelayReset, DelayRule, Waiting

@@ -6,9 +6,8 @@ import numpy as np
 
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
-from omega.cellstate.pools import Epoch, Integral, Pool, Pools, PoolShare, PoolTree
-from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares, unpack
-from omega.cellstate.pools.shares import Leaf
+from omega.cellstate.pools import Epoch, Integral, Leaf, Pool, Pools, PoolShare, PoolTree
+from omega.cellstate.pools.records import epoch_digest, pack_leaves, pack_shares, unpack_epoch
 from omega.schedulers.epochs import epoch_of, pool_shares, recomputed
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.tree import Tree
@@ -52,8 +51,8 @@ def test_an_epoch_is_read_from_its_fields_by_name() -> None:
         "number": b"1", "version": b"2", "pools": b"3", "at": b"4", "published": b"5", "by": b"ada",
         "shares": pack_shares(epoch), "leaves": pack_leaves(epoch),
     }  # fmt: skip
-    fields["digest"] = digest(fields["shares"], fields["leaves"]).encode()
-    assert unpack(fields) == epoch
+    fields["digest"] = epoch_digest(fields["shares"], fields["leaves"]).encode()
+    assert unpack_epoch(fields) == epoch
 
 
 def test_the_next_epoch_has_each_argument_under_its_name() -> None:

@@ -8,10 +8,8 @@ from typing import ClassVar
 import pytest
 
 from omega.cellstate.model import Gang, GroupStatus
-from omega.cellstate.residents import Resident
-from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.task_ends import EndKind
-from omega.cellstate.task_losses import TaskLoss
+from omega.cellstate.snapshot import Resident, Snapshot
+from omega.cellstate.tasks import EndKind, TaskLoss
 from omega.cellstate.transaction import Claim, Mode
 from omega.schedulers.loop import Commit
 from omega.schedulers.outcomes import admitted

@@ -5,7 +5,7 @@ from collections import Counter
 from omega.cellstate import ranges
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.shards import Worker
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.schedulers.constraints.input_locality import Place, field_of_all, with_locality
 from omega.schedulers.sizing.model import PLAN
 from omega.schedulers.sizing.policies import AsAsked, MaxParallelism

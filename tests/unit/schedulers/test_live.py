@@ -4,7 +4,7 @@ import pytest
 
 from omega.cellstate.errors import Duplicate
 from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineState, bucket_of
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Detection, Verdict
 from omega.schedulers.live_driver import IDLE_SECONDS
 from omega.schedulers.loop import Arrived, Commit, Committed, Receive, Reread

@@ -7,7 +7,7 @@ import pytest
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Gang, JobSpec, MachineState, TaskGroup, bucket_of
 from omega.cellstate.shards import TRIES, Worker
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers.failing import FailingJobs
 from omega.schedulers.policies import Sizing
 from omega.schedulers.presets import mapreduce

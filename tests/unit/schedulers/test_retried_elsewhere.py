@@ -11,7 +11,7 @@ import pytest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Claim
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.placement.first_fit import FirstFit

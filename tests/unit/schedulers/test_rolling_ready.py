@@ -1,7 +1,6 @@
 """Rolling updates of jobs with a readiness command, and of services whose new tasks use up their restarts."""
 
-from omega.cellstate.health import HealthOf, HealthReport, HealthState
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, HealthOf, HealthReport, HealthState, TaskEnd
 from tests.unit.schedulers.test_rolling import STEP_MS, Site
 
 

@@ -9,8 +9,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
 from omega.cellstate.replies import Original
-from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import EndKind, TaskEnd, TaskProgress
 from omega.schedulers.process.copies import MOST_COPIES, Copies
 from omega.schedulers.speculation import Running, Speculation, cell_budget
 from tests.unit.schedulers.rig import Rig

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from omega.cellstate.residents import Resident
+from omega.cellstate.snapshot import Resident
 from omega.schedulers.fairshare.partition import Preemptible
 from omega.schedulers.fairshare.starvation import Status
 from omega.schedulers.preemption.planning import Backoff, least_for

@@ -8,7 +8,7 @@ import pytest
 
 from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers import live_driver
 from omega.schedulers.constraints.fetching import Fetch

@@ -10,7 +10,7 @@ import pytest
 
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Mode
 from omega.web.service import Service
 from tests.cli.conftest import Omega, join

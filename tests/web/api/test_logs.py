@@ -13,8 +13,7 @@ from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_output import MOST_OUTPUT, StoredTail
+from omega.cellstate.tasks import MOST_OUTPUT, EndKind, StoredTail, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent.open_output import PIECE, OpenOutput
 from omega.live.agent.output_answers import answer_requests

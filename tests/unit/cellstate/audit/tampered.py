@@ -11,15 +11,12 @@ from zlib import crc32
 from omega.cellstate.cuts import Report
 from omega.cellstate.digest.step import digest
 from omega.cellstate.fairness import Assertion, Threshold
-from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
-from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.task_output import OutputPart
-from omega.cellstate.task_progress import TaskProgress
+from omega.cellstate.tasks import EndKind, HealthOf, HealthReport, HealthState, OutputPart, TaskEnd, TaskProgress
 from omega.cellstate.transaction import Claim
 from omega.cellstate.verify import Log, look, verify
 from tests.unit.cellstate.audit.tampering import Table

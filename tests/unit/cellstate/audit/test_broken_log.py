@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.verify import verify
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import Town

@@ -13,8 +13,8 @@ from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.primary import Content
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.image import Image
-from omega.cellstate.redis.raw_changed_records import RawChangedRecords
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.redis.records import RawChangedRecords
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Claim
 from omega.cellstate.verify import Log, Report, verify
 from tests.unit.cellstate.audit.town import SMALL, Town, job

@@ -13,7 +13,7 @@ from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, Mac
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.job_records import Fields, decode, encode
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 
 SMALL = TaskGroup((100, 50), 10)

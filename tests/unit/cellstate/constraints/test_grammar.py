@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from omega.cellstate.constraints.expressions import All, Compare, Either, Has, Not, OneOf, attributes_in
+from omega.cellstate.constraints import All, Compare, Either, Has, Not, OneOf, attributes_in
 from omega.cellstate.constraints.grammar import MOST_DEPTH, MOST_LETTERS, parse
 from omega.cellstate.errors import BadInput
 

@@ -4,7 +4,7 @@ import pytest
 
 from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.simulated import executor as module
 from omega.live.simulated.executor import SimulatedExecutor

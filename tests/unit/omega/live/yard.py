@@ -6,7 +6,7 @@ from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGrou
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction
 from omega.cellstate.verify import verify
 from omega.live.simulated.executor import SimulatedExecutor

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
-from omega.cellstate.pools.shares import Leaf
+from omega.cellstate.pools import Integral, Leaf, Pool, Pools, PoolTree
 from omega.pools.tree_file import from_document
 from omega.schedulers import epochs
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree

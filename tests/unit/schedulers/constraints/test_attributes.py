@@ -7,12 +7,12 @@ import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.attributes import MOST_KEPT, Attributes
-from omega.cellstate.constraints.expressions import number_of
+from omega.cellstate.constraints import number_of
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Member, job
 from tests.unit.schedulers.constraints.site import describe, site

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from omega.cellstate.attributes import Attributes
+from omega.cellstate.constraints import All, Compare, Either, Expression, Has, Not, OneOf, Value
 from omega.cellstate.constraints.evaluation import evaluate, holds
-from omega.cellstate.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
 from omega.cellstate.errors import BadInput
 from omega.schedulers.constraints.demands import Relation
 from omega.schedulers.constraints.evaluation import permitted, related

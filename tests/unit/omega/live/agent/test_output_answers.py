@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.task_output import MOST_OUTPUT, OutputPart, OutputRequest
+from omega.cellstate.tasks import MOST_OUTPUT, OutputPart, OutputRequest
 from omega.live.agent.output_answers import MOST_ANSWERS, answer_requests, output_part
 from omega.live.agent.places import AgentPlaces, PlacementKey
 
