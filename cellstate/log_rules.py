@@ -60,8 +60,7 @@ _OF_MACHINES = {
 def machines_follow_from_log(p: Primary, books: Books) -> Iterator[Violation]:
     """1, 3, 6: a machine is as its last facts leave it, and none is without facts."""
     executors = {number: name for name, number in p.executors.items()}
-    joined = {index for index, book in books.machines.items() if book.name is not None}
-    for index in p.rows.keys() - joined if books.complete else ():
+    for index in p.rows.keys() - books.machines.keys() if books.complete else ():
         yield Violation(3, "never joined by the log", f"machine {index}")
     for index, book in books.machines.items():
         where, row = f"machine {index}", p.rows.get(index)
