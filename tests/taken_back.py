@@ -25,9 +25,11 @@ def copied(cell: MemoryCell | RedisCell) -> Callable[[], None]:
     kept = {key: (client.dump(key), max(0, client.pttl(key))) for key in client.keys(cell._prefix + "*")}
 
     def restore() -> None:
-        client.delete(*client.keys(cell._prefix + "*"))
-        for key, (value, ttl) in kept.items():
-            client.restore(key, ttl, value)
+        with client.pipeline(transaction=True) as pipe:  # nobody meets a cell that is not there
+            pipe.delete(*client.keys(cell._prefix + "*"))
+            for key, (value, ttl) in kept.items():
+                pipe.restore(key, ttl, value)
+            pipe.execute()
         if isinstance(client.connection_pool, Pool):
             client.client_kill_filter(_type="normal", skipme=True)
 
