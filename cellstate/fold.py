@@ -272,6 +272,7 @@ class Books:
         self._emptied: dict[int, MachineBook] = {}
         """Machines that tasks were evicted from."""
         self._set: AssertedSet | None = None
+        self._texts: dict[str, str] = {}
         methods: dict[str, Callable[[Fact, Any, Event | None], None]] = {
             "place": self._place, **dict.fromkeys(log.ENDS, self._ends), "left": self._left, "late": self._late,
             "promote": self._promote, "fail": self._fail, "requeue": self._requeue, "drop": self._drop,
@@ -290,6 +291,10 @@ class Books:
     def complete(self) -> bool:
         """Whether the log is complete: it begins with the cell."""
         return self.start <= 1
+
+    def _shared(self, text: str) -> str:
+        """Return an equal text that was kept before: a million placements have few jobs, and fewer sets of tasks."""
+        return self._texts.setdefault(text, text)
 
     def say(self, invariant: int, what: str, where: str) -> None:
         """Record a violation, with the version of its facts."""
@@ -450,9 +455,9 @@ class Books:
             self.say(5, f"its id came after {self.last_placement}; ids rise by one", where)
         self.first_placement = name if self.first_placement is None else self.first_placement
         self.last_placement = max(self.last_placement or 0, name)
-        self.placements[name] = PlacementBook(
-            owner=(event.machine, event.job, event.group), tasks=event.tasks, placed=event.tasks
-        )
+        tasks = self._shared(event.tasks)
+        owner = event.machine, self._shared(event.job), event.group
+        self.placements[name] = PlacementBook(owner=owner, tasks=tasks, placed=tasks)
         book, job = self._machine(event.machine), self._job(fact, event.job)
         group = job.group(event.group)
         group.need = need if group.need is None else group.need
@@ -757,11 +762,17 @@ class Books:
         job.counts["stopped"] -= event.stopped
         group = job.group(event.group)
         group.delayed, group.total = None, event.total
+        if event.taken and not event.given:
+            self.say(
+                4, f"its group {event.group} takes tasks {event.taken} over and gave no index out", f"job {event.job}"
+            )
         group.grown = event.given if event.taken else group.grown + max(0, event.added)
 
     def _stop(self, fact: Fact, event: log.Stop, _: Event | None) -> None:
         job = self._job(fact, event.job)
         job.open = False
+        if event.word == "abandon" and event.reason:
+            self.say(3, f"is abandoned for {event.reason!r}; only a stop has a reason", f"job {event.job}")
         job.counts["unplaced"] -= event.number
         job.counts["stopped"] += event.number
         if event.word == "stop" and not event.reason:

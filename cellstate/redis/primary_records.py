@@ -181,7 +181,10 @@ class _Reading:
     # Machines
 
     def _runs(self) -> Iterator[tuple[int, str, int, int, str, bool]]:
-        stored = self.image.hashes["runs"]
+        stored, machines = self.image.hashes["runs"], self.image.hashes["machines"].keys()
+        for field in stored.keys() - machines:
+            name = field.decode(errors="replace")
+            self.primary.damaged.append(Damage("runs", name, "belongs to no machine"))
         while stored:
             field, value = stored.popitem()
             yield from self._guard("runs", field.decode(errors="replace"), _runs_of, field, value) or ()

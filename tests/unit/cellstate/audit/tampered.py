@@ -53,7 +53,8 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`cuts`", "any"): (r"cuts .*",),
     ("`times` `done` `outputs`", "times; the order of entries"): (r"times .*", r"(done|outputs) item moved"),
     ("`pending`", "another arrival that no job has, in the same order"): (),
-    ("`serving`", "why an executor cannot start tasks"): (r"serving field \d word 1 \w+",),
+    ("`serving`", "why an executor cannot start tasks"):
+        (r"serving field \d word 1 \w+", r"serving field \d word 0 duplicated"),
     ("`jobnames`", "the name of ended jobs removed"): (r"jobnames field \w+ removed",),
     ("`history` `results` `usage`",
      "events, machines and times of ended tasks, sums of use except that of running tasks"):
@@ -65,10 +66,10 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`log`", "facts of conflicts, refusals, executors that cannot start tasks, lost versions and replaced pools"):
         (r"log (conflict|aborted|rejected|fit|unfit) (line|word \d+) \w+", r"log (reset|cut) word \d \w+"),
     ("`log`", "reasons; equal amounts that trade places; which tasks got copies; the machine of a late report"):
-        (r"log (stopped|finished|failed|lost|retried) word [789] duplicated",
+        (r"log (stopped|finished|failed|lost|retried) word [789] duplicated", r"log left word 5 duplicated",
          r"log retried word (9|10) \w+", r"log (speculate|unneeded) word [23] \w+", r"log late word 2 changed"),
     ("`log`", "amounts and shares of an `assert`, or that it is there twice"):
-        (r"log assert word ([2-9]|1[1-5]) \w+",),
+        (r"log assert word ([2-9]|1[1-5]) \w+", r"log assert line duplicated"),
     ("`log`", "an `awaited`, `gate`, `hold` or `pass` fact that others replace"):
         (r"log awaited line duplicated", r"log pass line removed"),
     ("`log`", "a fact moved to the next version"): (),
