@@ -19,6 +19,8 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Audited
 from omega.cellstate.primary import Primary, Reading
 
+SHOWN = 16
+"""Bytes of a record that a violation shows."""
 READINGS = 9
 """Maximum number of attempts at an exact reading before the cell counts as changing too fast."""
 CONFIRMATIONS = 4
@@ -206,7 +208,11 @@ def _violation(difference: Difference) -> Violation:
 
 
 def _said(value: bytes | float | None) -> str:
-    return f"{value:.15g}" if isinstance(value, (int, float)) else str(value)[1:]
+    """Return a stored value for a person: text in quotes, else its first bytes and their number."""
+    if isinstance(value, (int, float)):
+        return f"{value:.15g}"
+    text = (value or b"").decode(errors="replace")
+    return repr(text) if text.isprintable() else f"{(value or b'')[:SHOWN].hex(' ')}… ({len(value or b'')} bytes)"
 
 
 def _apply(by_place: ByPlace, rule: str, violations: Iterable[Violation]) -> None:
