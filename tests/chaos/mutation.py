@@ -158,7 +158,7 @@ EVICTING = (
 )  # fmt: skip
 SIMULATED = tuple(
     f"tests/simulation/test_{name}.py"
-    for name in ("preempting", "filling_pools", "jobs_of_a_pool", "evictions_when_decided", "nothing_undone",
+    for name in ("preempting", "filling_pools", "jobs_of_a_pool", "legal_evictions", "nothing_undone",
                  "pool_scenarios")
 )  # fmt: skip
 JOBS_OF_POOLS = tuple(f"tests/simulation/test_{name}.py" for name in ("jobs_of_a_pool", "filling_pools"))

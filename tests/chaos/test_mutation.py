@@ -6,11 +6,16 @@ import sys
 
 import pytest
 
-from tests.chaos.mutation import TREE
+from tests.chaos.mutation import ALL, TREE
 
 COUNT = 60
 MOST = 3
 """Survivors a sample may have; docs/faults.md explains those that are known."""
+
+
+def test_every_file_and_test_of_the_tables_is_there() -> None:
+    tests = {part for runs in ALL.values() for run in runs for part in run if part.startswith("tests/")}
+    assert [path for path in sorted({*ALL, *tests}) if not (TREE / path).exists()] == []
 
 
 @pytest.mark.chaos
