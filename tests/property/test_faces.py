@@ -221,6 +221,16 @@ def test_all_faces_show_the_same_numbers(seed: int) -> None:
     assert seen["started False"]
 
 
+def test_a_job_that_ends_as_the_digest_comes_further_has_its_end_in_the_mirror() -> None:
+    life = Life("134/long faces")
+    life.submit()
+    for _ in range(21):
+        life.step()
+        compare(life, life.now)
+    (job,) = (row for row in life.mirror.jobs()["jobs"] if row["id"] == "j1")
+    assert (job["state"], job["ended_ms"]) == ("finished", 1080)
+
+
 @pytest.mark.chaos
 @pytest.mark.parametrize("seed", range(int(os.environ.get("EXAMPLES", "300"))))
 def test_all_faces_show_the_same_numbers_in_long_lives(seed: int) -> None:

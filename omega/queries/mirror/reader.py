@@ -263,7 +263,7 @@ class Reader:
         if position.since_order != before[1]:  # entries were lost before the digest reached them
             self._untimed = dict.fromkeys(table.ids(), self.at)
         elif position.version != before[0]:
-            self._untimed |= self._early
+            self._untimed = self._early | self._untimed  # those that changed since have a later version
         self._early = self._early if self._digested == before else {}
         for _ in range(PARTS_AT_ONCE):
             jobs = [job for job_id in islice(self._untimed, JOBS_AT_ONCE) if (job := table.get(job_id)) is not None]
