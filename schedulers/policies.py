@@ -91,6 +91,13 @@ class Ordering:
         """Return how long (seconds) room stays free before a job takes more of it than is due; infinite for never."""
         return 0.0
 
+    def spare(self, work: Work) -> Sequence[int] | None:
+        """Return how many tasks of each group, beyond what is due, leave others what is due to them; None: no bound.
+
+        Room that stayed free for a second although it is kept for others is not bounded. Asked of a policy with `due`.
+        """
+        return None
+
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return a key shared by the lanes whose ranks change together; None: all ranks may change with any lane."""
         return None

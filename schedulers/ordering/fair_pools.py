@@ -28,7 +28,7 @@ from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
 from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import fair_shares
 from omega.schedulers.ordering.jobs_due import JobsDue, held_part
-from omega.schedulers.policies import Ordering
+from omega.schedulers.policies import Ordering, Peers
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.work import Work, fitting
 
@@ -94,11 +94,17 @@ class FairPools(Ordering):
     _leaves: dict[tuple[str, str], "_Leave"] = field(default_factory=dict, repr=False)
     """The room that a leaf pool leaves to another one."""
     _jobs: JobsDue = field(default_factory=JobsDue, repr=False)
+    _members: int = field(default=1, init=False, repr=False)
+    """Schedulers of this kind."""
 
     def __post_init__(self) -> None:
         if self.period <= 0:
             raise BadInput(f"period of {self.period:g} s; want more than 0")
         self._tree([], [], [1.0] * len(self.resources))  # raises BadInput for circles, unknown parents, bad weights
+
+    def join(self, peers: Peers) -> None:
+        """Record how many schedulers of this kind there are."""
+        self._members = peers.members
 
     @override
     def observe(self, snapshot: Snapshot, now: float) -> None:
@@ -186,6 +192,10 @@ class FairPools(Ordering):
     @override
     def beyond(self, work: Work) -> float:
         return 0.0 if self._epoch is None else self._jobs.beyond(work)
+
+    @override
+    def spare(self, work: Work) -> Sequence[int] | None:
+        return None if self._epoch is None else self._jobs.spare(work, self._members)
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return the lanes of the pool, before the first epoch those of all users without one together."""

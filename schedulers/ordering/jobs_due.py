@@ -12,7 +12,7 @@ from omega.cellstate.lanes import Lanes
 from omega.cellstate.pools import NOBODY
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.usage import times
+from omega.cellstate.usage import Usage, times
 from omega.schedulers.fairshare.standings import EpochShares, Standings
 from omega.schedulers.fairshare.whole_tasks import JobShare, shares_of_jobs
 from omega.schedulers.work import Work, fitting
@@ -38,6 +38,8 @@ class JobsDue:
         self._jobs: dict[str, dict[str, JobShare]] = {}
         self._lower: dict[tuple[str, int], Sequence[int]] = {}
         """By leaf pool and precedence, what jobs of lower precedence want: until the next look at the snapshot."""
+        self._lacking: list[str] | None = None
+        """The leaf pools that lack something that they want: until the next look at the snapshot."""
         self._published: object = None
         self._now = self._since = 0.0
         self._plain = True
@@ -46,6 +48,7 @@ class JobsDue:
         """Record the shares in force, the snapshot and the time in seconds."""
         self._snapshot, self._now = snapshot, now
         self._lower.clear()
+        self._lacking = None
         if shares is not self._shares:
             self._shares, self._jobs, self._since = shares, {}, now
             # The amounts of all machines bound a job of a tree of all machines and without limits.
@@ -86,7 +89,7 @@ class JobsDue:
             elif self.is_late(snapshot, self._now):
                 # Without its own share a job takes what its pool still lacks, then what no other pool lacks.
                 rest = fitting(work, self._rest(shares, leaf))
-                return rest if any(rest) else fitting(work, self._spare(shares, leaf, free))
+                return rest if any(rest) else fitting(work, self._spare(leaf, free))
         return fits
 
     def _fits(self, work: Work, leaf: str, free: Sequence[float], snapshot: Snapshot) -> list[int]:
@@ -105,18 +108,47 @@ class JobsDue:
         held = [] if self._snapshot is None else self._snapshot.usage.of_leaf(leaf)
         return [part - has + _SMALL for part, has in zip(shares.due(leaf or NOBODY), held, strict=True)]
 
-    def _spare(self, shares: EpochShares, leaf: str, free: Sequence[float]) -> list[float]:
-        """Return what is free beside what the other pools want of what is due to them."""
-        if self._snapshot is None:
-            return list(free)
-        usage, spare = self._snapshot.usage, list(free)
-        for each in usage.leaves():
+    def spare(self, work: Work, members: int) -> list[int]:
+        """Return how many tasks of each group of a job fit beside what other pools want of what is due to them.
+
+        While others lack something, each of so many schedulers takes its part of what the pool lacks itself, or of the
+        rest, and at least one task: all of them see the same room. Of pools that lack parts of a task the first one by
+        rank takes it.
+        """
+        leaf, shares, snapshot = leaf_of(*work.whose), self._shares, self._snapshot
+        if shares is None or snapshot is None:
+            return work.left
+        free, own = self._free(leaf), self._lack(shares, snapshot.usage, leaf)
+        task = work.need(next((group for group, left in enumerate(work.left) if left), 0)) if any(own) else None
+        spare = self._spare(leaf, free, task)
+        tasks = fitting(work, spare)
+        if spare == free or not any(tasks) or work.least > 1:
+            return tasks
+        part = [(lack if any(own) else rest) / members for lack, rest in zip(own, spare, strict=True)]
+        return list(map(min, tasks, [each + 1 for each in fitting(work, part)]))
+
+    def _spare(self, leaf: str, free: Sequence[float], task: Resources | None = None) -> list[float]:
+        """Return what is free beside what the other pools want of what is due to them, of it whole tasks if given."""
+        shares, snapshot, spare = self._shares, self._snapshot, list(free)
+        if shares is None or snapshot is None:
+            return spare
+        usage = snapshot.usage
+        if self._lacking is None:
+            self._lacking = [each for each in usage.wanted_by_leaves() if any(self._lack(shares, usage, each))]
+        for each in self._lacking:
             if each != leaf:
-                lacks = (min(wants, max(0.0, lack)) for wants, lack in zip(
-                    usage.wanted_by_leaf(each), self._rest(shares, each), strict=True
-                ))  # fmt: skip
+                lacks = self._lack(shares, usage, each)
+                if task is not None:
+                    lacks = [lack // need * need if need else lack for lack, need in zip(lacks, task, strict=True)]
                 spare = list(map(sub, spare, lacks))
         return spare
+
+    @staticmethod
+    def _lack(shares: EpochShares, usage: Usage, leaf: str) -> list[float]:
+        """Return what a leaf pool wants of what it lacks of its share."""
+        wanted = map(sub, usage.wanted_by_leaf(leaf), usage.claimed_by_leaf(leaf))
+        lacks = map(sub, shares.due(leaf or NOBODY), usage.of_leaf(leaf))
+        return [max(0.0, min(wants, lack)) for wants, lack in zip(wanted, lacks, strict=True)]
 
     def ample(self) -> Sequence[int] | None:
         """Return what all jobs may hold while no pool wants more than what remains; None: that is not known."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fitting import Amounts
 
-LEFT_SECONDS = 0.05
-"""Interval in seconds at which left room is offered again."""
-MOST_TURNS = 5
-"""Maximum number of times that it is offered."""
+KEPT_SECONDS = 1.0
+"""Time in seconds for which room is kept for pools below their shares; then jobs of other pools may take it, too."""
+OFFERED_SECONDS = (0.05, 0.1, 0.15, 0.2, 0.25, KEPT_SECONDS)
+"""How long (seconds) room stays free before it is offered again."""
 SMALL = 1e-6
 Machines = NDArray[np.int64]
 
@@ -28,13 +28,20 @@ class LeftRoom:
     """When it is offered next (seconds)."""
 
     def __post_init__(self) -> None:
-        self.next_due = self.since + LEFT_SECONDS * (self.turns + 1)
+        self.next_due = self.since + OFFERED_SECONDS[self.turns]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it was offered for the last time."""
+        return self.turns == len(OFFERED_SECONDS)
 
     def offered(self) -> float:
         """Count an offer; return how long (seconds) the room stayed free."""
+        stayed = OFFERED_SECONDS[self.turns]
         self.turns += 1
-        self.next_due = self.since + LEFT_SECONDS * (self.turns + 1)
-        return LEFT_SECONDS * self.turns
+        if not self.is_last:
+            self.next_due = self.since + OFFERED_SECONDS[self.turns]
+        return stayed
 
 
 @dataclass(slots=True)
@@ -119,7 +126,7 @@ class LeftRooms:
         if not due:
             return []
         stayed = {id(each): each.offered() for each in due}
-        last = [each.turns >= MOST_TURNS for each in self._rooms]
+        last = [each.is_last for each in self._rooms]
         offers = self._offers(stayed, last=True) if any(last) else {}
         if any(last):
             self._keep(np.flatnonzero(~np.repeat(last, [each.size for each in self._rooms])))
@@ -131,7 +138,7 @@ class LeftRooms:
         offers, start = dict[int, Offer](), 0
         for each in self._rooms:
             lines = slice(start, start := start + each.size)
-            if id(each) in stayed and (each.turns >= MOST_TURNS) == last:
+            if id(each) in stayed and each.is_last == last:
                 offers[id(each)] = Offer(self._machines[lines], self._room[:, lines], stayed[id(each)])
         return offers
 

@@ -13,7 +13,7 @@ from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
 from omega.schedulers.fitting import Amounts, fitting
 from omega.schedulers.queue.group_table import GroupTable, Mask
-from omega.schedulers.queue.left_room import Machines
+from omega.schedulers.queue.left_room import KEPT_SECONDS, Machines
 from omega.schedulers.queue.ranks import Place, Promise, Ranks, within
 from omega.schedulers.queue.shapes import Alike, EquivalentJobs
 from omega.schedulers.work import Work
@@ -144,13 +144,16 @@ class Sharing:
         most, jobs = work.left if due is None else within(work, due) or work.left, self.blocked.groups[alike].left
         if due is not None and all(tasks <= had for tasks, had in zip(most, given, strict=True)):
             seconds = ranks.ordering.beyond(work)
-            if self.stayed < seconds or work.whose in self.blocked.trying or (seconds and work.id in self._beyond):
+            early = self.stayed < seconds or work.whose in self.blocked.trying or (seconds and work.id in self._beyond)
+            spare = None if early or self.stayed >= KEPT_SECONDS else ranks.ordering.spare(work)
+            if early or (spare is not None and not any(spare)):
                 self.left = True
                 return [], self._end_turns(alike, work)
             self._beyond.add(work.id)
             # Room that others might use is given in one turn at a time: schedulers give it at the same moment.
-            due, most, jobs = None, work.left, 1 if seconds else jobs
-        tasks = [most_ - had for most_, had in zip(most, given, strict=True)]
+            due, jobs = None, 1 if seconds else jobs
+            most = work.left if spare is None else [had + more for had, more in zip(given, spare, strict=True)]
+        tasks = [min(most_, left) - had for most_, left, had in zip(most, work.left, given, strict=True)]
         together = max(0, work.least - sum(given))
         may = not together or self._may_hold(work, tasks, together)
         turn = self._taken(work, tasks, jobs if due is None and not together else 0) if may else []

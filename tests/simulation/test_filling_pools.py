@@ -133,3 +133,23 @@ def test_jobs_of_a_pool_that_waits_for_its_timeout_are_tried_once_an_epoch() -> 
     # At first twice: as live, it looks once more when it begins to ask what its blocked jobs wait for.
     assert [round(at) for at in tried] == [6, 6, 7, 8, 9, 10, 11, 12, 13, 14]
     assert story.evicted > 0
+
+
+@SEVERAL
+def test_pools_that_come_together_fill_an_empty_cell_by_their_shares(schedulers: int) -> None:
+    """Room beyond a pool's share is left to the pools that lack some of theirs, whichever schedulers have their jobs.
+
+    Within 5 % of the cell: each scheduler takes at least one task at a time, from a copy that lacks the others' last.
+    """
+    weights = {f"p{i}": i + 1 for i in range(3)}
+    ground = Ground([Pool(name, weight=float(weight)) for name, weight in weights.items()], 250, schedulers=schedulers)
+    for name in weights:
+        for _ in range(60):
+            ground.job(name, 50)
+    story = ground.run(1.9, watch=[1.5])  # before the first evictions
+    held = Counter[str]()
+    for job, tasks in story.seen[1.5].items():
+        held[pool_of(job)] += tasks
+    assert held.total() == 1_000, "no room stays free"
+    for name, weight in weights.items():
+        assert held[name] == pytest.approx(1_000 * weight / 6, abs=50), held

@@ -115,6 +115,7 @@ def test_no_job_takes_more_than_is_due_while_another_of_its_pool_is_being_tried(
 def test_room_that_nobody_takes_is_not_offered_for_ever() -> None:
     queue, copy = sharing({"a": 0}, 4, seconds=9.0)
     assert offered(queue, copy, 0.0) == {}
-    for turn in range(1, 6):
-        assert offered(queue, copy, 0.05 * turn) == {}
+    for now in (0.05, 0.1, 0.15, 0.2, 0.25, 1.0):
+        assert queue.next_due() == pytest.approx(now)
+        assert offered(queue, copy, now) == {}
     assert queue.next_due() is None

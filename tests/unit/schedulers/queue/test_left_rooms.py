@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.queue.left_room import LEFT_SECONDS, MOST_TURNS, LeftRooms
+from omega.schedulers.queue.left_room import OFFERED_SECONDS, LeftRooms
 from omega.schedulers.queue.shapes import EquivalentJobs
 from omega.testing import snapshot, work
 from tests.unit.schedulers.drive import say
@@ -41,10 +41,10 @@ class Times:
 
     def due(self, now: float) -> list[tuple[float, Room]]:
         """Return what is offered, and for how long it stayed free."""
-        due = [at + LEFT_SECONDS * (turns + 1) <= now + 1e-6 for at, turns, _ in self.rooms]
+        due = [at + OFFERED_SECONDS[turns] <= now + 1e-6 for at, turns, _ in self.rooms]
         raised = [(at, turns + is_due, room) for (at, turns, room), is_due in zip(self.rooms, due, strict=True)]
-        self.rooms = [each for each in raised if each[1] < MOST_TURNS]
-        return [(LEFT_SECONDS * turns, room) for (_, turns, room), is_due in zip(raised, due, strict=True) if is_due]
+        self.rooms = [each for each in raised if each[1] < len(OFFERED_SECONDS)]
+        return [(OFFERED_SECONDS[turns - 1], room) for (_, turns, room), now in zip(raised, due, strict=True) if now]
 
 
 def least(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
@@ -93,7 +93,7 @@ def test_each_amount_of_left_room_belongs_to_one_time(seed: int) -> None:
             first = next(iter(wanted[0][1]))
             x, y = wanted[0][1][first]
             wanted[0][1][first] = x - 2, y - 1
-        waits = [at + LEFT_SECONDS * (turns + 1) for at, turns, _ in times.rooms]
+        waits = [at + OFFERED_SECONDS[turns] for at, turns, _ in times.rooms]
         assert table.next_due() == min(waits, default=None)
     assert offers > 9
 
