@@ -48,6 +48,8 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
         for operation in operations.values():
             answers = operation["responses"]
             answers.pop("422", None)
+            if any(each.get("name") == "dry_run" for each in operation.get("parameters", ())) and "201" in answers:
+                answers["200"] = {**answers["201"], "description": "What would be made, by a dry run"}
             for answer in answers.values():
                 media = answer.get("content", {})
                 if media.get("application/json") == {"schema": {}}:

@@ -29,5 +29,19 @@ def test_every_route_is_described() -> None:
             assert all(each.get("description") for each in operation.get("parameters", ())), f"{method} {path}"
 
 
+def test_dry_runs_are_answered_as_the_document_says() -> None:
+    """A dry run makes nothing, so it answers 200 also where the change answers 201."""
+    dry = [
+        (f"{method} {path}", operation["responses"])
+        for path, operations in json.loads(document())["paths"].items()
+        for method, operation in operations.items()
+        if any(each.get("name") == "dry_run" for each in operation.get("parameters", ()))
+    ]
+    assert {name for name, answers in dry if "201" in answers} == {
+        "post /v1/jobs", "post /v1/jobs/{job}/rerun", "post /v1/machines",
+    }  # fmt: skip
+    assert all("200" in answers for _, answers in dry)
+
+
 if __name__ == "__main__":
     FILE.write_text(document(), encoding="utf-8")
