@@ -50,7 +50,7 @@ GroupRule = Callable[[Primary, Group], Iterator[Violation]]
 
 _OPEN = (JobState.ACTIVE, JobState.HELD)
 _AWAY = (MachineState.DOWN, MachineState.GONE, MachineState.OFFLINE)
-_ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
+_ALWAYS = {"schema", "rules", "resources", "version", "floor", "keep_jobs", "keep_ms"}
 """Fields of ``meta`` that a cell has from its creation."""
 LONGEST_MS, LONGEST_RETRY_MS = 300_000, 3_600_000
 """Maximum delay of a lost task, and of one that failed and is retried (semantics 26)."""
