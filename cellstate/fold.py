@@ -1,35 +1,39 @@
 """The log of a cell folded into books: what its machines, jobs, placements, members and settings are after the facts.
 
 A fact that contradicts those before it is a violation; facts do not change, so these need no second reading. Where the
-log was trimmed, None and "" stand for what its remaining facts do not say. `log_rules` compares the books with records.
+log was trimmed, None stands for what its remaining facts do not say. `verify` compares the books with the records:
+what both have is under one name, so the fields of a book are named as those of a record are.
 """
 
+from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from omega.cellstate import events as log, ranges
 from omega.cellstate.events import Amounts, Event, Fact
-from omega.cellstate.invariants import Violation
+from omega.cellstate.invariants import AssertedSet, Need, Violation, illegal
 from omega.cellstate.logged_settings import GangTerms, Terms, attributes_in, terms_in
-from omega.cellstate.model import JobState, MachineState
+from omega.cellstate.model import MOST_PRECEDENCE, JobState, Limits, MachineState
 from omega.cellstate.pools.records import digest
-from omega.cellstate.primary import EpochMade
+from omega.cellstate.primary import EpochMade, Owner, PlacementBook, Placements
 from omega.cellstate.transaction import Verdict
 
 TOUCHED, CLAIMS = 8_224, 100_000
-"""The longest change list (docs/scale.md, Limits and sizes); claims that are kept for their constraints, 20 MB."""
+"""The longest change list (docs/scale.md, Limits and sizes); claims that are kept for their constraints, 10 MB."""
+UNKNOWN = -(1 << 62)
+"""In a row of numbers: what the log does not say."""
 REASONS = ("over", "limit", "drain", "down", "fair-share", "gang", "tree", "unfit")
 """Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
+COUNTS = ("unplaced", "placed", "finished", "failed", "stopped")
 _MAY_REPEAT = ("conflict", "aborted", "rejected", "awaited", "drop", "assert", "again")
 """Facts that may repeat in a version: two claims may have the same conflict; a job may wait for the end and for the
 success of another; two placements of optional tasks may end in one call (totals reveal an extra fact)."""
 _RETURNS = ("lost", "retried", "evicted")
-Need = tuple[int | Fraction, ...]
-"""What a task takes; fractions where the log shows only what several of them took together."""
 NONE: frozenset[Any] = frozenset()
+Shared = TypeVar("Shared", bound=Hashable)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,64 +48,56 @@ class MachineBook:
     number: int | None = None
     state: int | None = None
     capacity: Amounts | None = None
-    amounts: Amounts | None = None
+    allocated: Amounts | None = None
     over: bool | None = False
     """Whether it may hold more than it has: it came back smaller and was not repaired since."""
     peak: Amounts | None = None
     """The largest amounts after a placement while the capacity was not known."""
-    described: list[int] = field(default_factory=list)
-    """Versions at which it joined or got other attributes."""
+    described: int = 0
+    """The version at which it joined or got other attributes last; 0 for at its first join."""
     block: int = -1
     """The block of facts that raised its number last."""
-    awaited: list[Amounts] = field(default_factory=list)
+    awaited: tuple[Amounts, ...] = ()
     """Amounts by evictions of a transaction, which state what the whole transaction leaves."""
 
     def hold(self, amounts: Amounts | None) -> None:
         """Note what it holds after a fact."""
-        self.amounts = amounts
-        self.awaited = [each for each in self.awaited if amounts is not None and each != amounts]
+        self.allocated = amounts
+        if self.awaited:
+            self.awaited = tuple(each for each in self.awaited if amounts is not None and each != amounts)
         if amounts is not None and self.over is not False and self.capacity is not None:
             self.over = exceeds(amounts, self.capacity)
-
-
-class ChangedMachine(NamedTuple):
-    """A changed machine after a version."""
-
-    number: int | None
-    state: int | None
-    executor: str | None
-    capacity: Amounts | None
-    amounts: Amounts | None
-
-
-@dataclass(slots=True)
-class GroupBook:
-    """A group of a job: what a task takes, and its lost tasks."""
-
-    need: Need | None = None
-    delayed: str | None = ranges.EMPTY
-    """Its delayed tasks; None after a resize, which may queue some again without a fact."""
-    returned: list[tuple[str, str, int]] = field(default_factory=list)
-    """How, tasks and placement of ends whose tasks are placed again, since the submission."""
-    total: int | None = None
-    """Tasks after the last resize."""
-    grown: int = 0
-    """Indices that it gave out since the submission; one that takes tasks over had none before."""
-    dropped: bool = False
-    """Whether tasks of it were dropped, which are optional ones."""
 
 
 @dataclass(slots=True, kw_only=True)
 class JobBook:
     """A job by its facts; its counts are absolute when its submission is in the log, otherwise relative."""
 
-    submitted: Fact | None = None
+    version: int | None = None
+    """That of its submission, with which the fields up to `counts` are known."""
+    name: str | None = None
+    kind: str | None = None
+    precedence: int | None = None
+    submitter: str | None = None
+    submitted_ms: int | None = None
+    indices: int = 0
+    """Number of indices that its groups gave out."""
+    begun: bool = False
+    """Whether an attempt placed nothing, or tasks were taken off a machine unfinished."""
+    waits: frozenset[str] = NONE
+    """Jobs that it waits for."""
+    waits_ever: frozenset[str] = NONE
+    """Jobs that it waited for at its submission."""
+    awaited: bool = False
+    """Whether jobs waited for it at their submission."""
+    unplaced: int = 0
+    placed: int = 0
+    finished: int = 0
+    failed: int = 0
+    stopped: int = 0
     order: int | None = None
-    groups: dict[int, GroupBook] = field(default_factory=dict)
     open: bool = True
     """Whether tasks that are put back wait again; not once the job was stopped."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """Tasks that are unplaced, placed, finished, failed and stopped."""
     left: tuple[int, int] | None = None
     """The fewest and the most tasks left unplaced after a transaction that placed some."""
     fewest: int | None = None
@@ -120,56 +116,49 @@ class JobBook:
     """Why the gate of its scheduler holds it, "" for not."""
     released: bool | None = None
     """Whether a person released it from its gate."""
-    begun: bool = False
-    """Whether an attempt placed nothing, or tasks were taken off a machine unfinished."""
-    ended: tuple[JobState, int] | None = None
-    """Its final state and the version in which it ended."""
-    awaits: frozenset[str] = NONE
-    """Jobs that it waits for."""
-    waits_ever: frozenset[str] = NONE
-    """Jobs that it waited for at its submission."""
-    awaited: bool = False
-    """Whether jobs waited for it at their submission."""
+    state: JobState | None = None
+    """Its final state, and the version in which it ended."""
+    ended: int | None = None
     gang: GangTerms | None = None
-    terms: tuple[Terms, ...] | None = None
+    groups: tuple[Terms, ...] | None = None
     """What of its groups never changes."""
     update: str | None = None
     """The record of its update, "" for none."""
 
     @property
-    def submission(self) -> log.Submit | None:
-        """The fact of its submission."""
-        event = self.submitted.event if self.submitted is not None else None
-        return event if isinstance(event, log.Submit) else None
-
-    @property
     def live(self) -> bool:
         """Whether its lost tasks are all known: it was submitted in this log, and not stopped since."""
-        return self.submitted is not None and self.open
+        return self.version is not None and self.open
 
-    def group(self, number: int) -> GroupBook:
-        """Return one of its groups."""
-        return self.groups.setdefault(number, GroupBook())
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Its numbers of tasks, as in `COUNTS`."""
+        return self.unplaced, self.placed, self.finished, self.failed, self.stopped
 
     def end(self, how: str, count: int) -> None:
         """Count tasks, below 0 fewer, that ended in this way."""
-        if how in ("finished", "failed", "stopped"):
-            self.counts[how] += count
-        else:
-            self.counts["unplaced" if self.open else "stopped"] += count
+        name = how if how in COUNTS else "unplaced" if self.open else "stopped"
+        setattr(self, name, getattr(self, name) + count)
 
 
-@dataclass(slots=True, kw_only=True)
-class PlacementBook:
-    """What of a placement runs and what leaves. `gone`: what ended of one placed before the log begins."""
+@dataclass(slots=True)
+class GroupBook:
+    """A group of a job: what a task takes, and its lost tasks."""
 
-    owner: tuple[int, str, int]
-    """Machine, job, group."""
-    tasks: str | None
-    leaving: str = ranges.EMPTY
-    gone: str = ranges.EMPTY
-    placed: str | None = None
-    """All its tasks; None of one placed before the log begins."""
+    job: JobBook
+    number: int = 0
+    """Its place among all groups."""
+    need: Need | None = None
+    delayed: str | None = ranges.EMPTY
+    """Its delayed tasks; None after a resize, which may queue some again without a fact."""
+    returned: tuple[tuple[str, str, int], ...] = ()
+    """How, tasks and placement of ends whose tasks are placed again, since the submission."""
+    total: int | None = None
+    """Tasks after the last resize."""
+    grown: int = 0
+    """Indices that it gave out since the submission; one that takes tasks over had none before."""
+    dropped: bool = False
+    """Whether tasks of it were dropped, which are optional ones."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -201,7 +190,7 @@ class CommitBook:
                 self.placing = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PlacedClaim:
     """Tasks of a group that one claim placed on a machine, and the version of the snapshot that it was decided on."""
 
@@ -212,17 +201,6 @@ class PlacedClaim:
     group: int
 
 
-@dataclass(slots=True)
-class AssertedSet:
-    """A transaction with an assertion, and what of each victim it evicted by the facts that follow."""
-
-    asserted: log.Assert
-    units: dict[str, list[Need]] = field(default_factory=dict)
-    sums: dict[str, Need] = field(default_factory=dict)
-    known: bool = True
-    """Whether the log has the amounts of every evicted task."""
-
-
 class Books:
     """The books of a cell of `size` resources after its facts from version `start` on."""
 
@@ -230,26 +208,23 @@ class Books:
         """Begin without facts."""
         self.size, self.start, self.version, self.facts = size, start, start - 1, 0
         self.machines: dict[int, MachineBook] = {}
+        self.executors: dict[str, int] = {}
+        """Numbers of executors in `touched`."""
         self.jobs: dict[str, JobBook] = {}
-        self.placements: dict[int, PlacementBook] = {}
+        self.groups: dict[Owner, GroupBook] = {}
+        self.placements = Placements()
         self.first_placement: int | None = 1 if self.complete else None
         self.last_placement: int | None = 0 if self.complete else None
-        self.members: dict[str, int | None] = {}
-        """Incarnations of schedulers and executors; None for one that left."""
+        self.settings: dict[str, Any] = {}
+        """What members, limits, pools and the epoch are, by place; None: there is none."""
         self.commits: dict[str, CommitBook] = {}
         """The last commit of each scheduler."""
-        self.limits: dict[str, log.Limit] = {}
         self.pools: dict[int, tuple[str, str]] = {}
         """Names and digests of pools by number; "-" for a removed one."""
-        self.trees: str | None = None
-        """The digest of the pool trees."""
-        self.pools_version: int | None = None
         self.epoch: EpochMade | None = None
-        self.epoch_pools: int | None = None
-        """The version of the pools when the last epoch was published."""
         self.submissions = self.incarnation = 0
-        self.touched: deque[tuple[int, dict[int, ChangedMachine]]] = deque(maxlen=TOUCHED)
-        """Versions that have facts, and the machines that each of them changed."""
+        self.touched: deque[tuple[int, array[int]]] = deque(maxlen=TOUCHED)
+        """Versions that have facts, and a row of each machine that one changed, as in the change list."""
         self.claims: deque[PlacedClaim] = deque(maxlen=CLAIMS)
         self.undecided: list[tuple[int, int, str, str, int | None]] = []
         """(version, placement, victim, evictor, group) with precedences that are not in the log."""
@@ -272,7 +247,9 @@ class Books:
         self._emptied: dict[int, MachineBook] = {}
         """Machines that tasks were evicted from."""
         self._set: AssertedSet | None = None
-        self._texts: dict[str, str] = {}
+        self._values: dict[Hashable, Any] = {}
+        self._only, self._span = frozenset[int](), (0, 0)
+        """The version, as the only one and as a span."""
         methods: dict[str, Callable[[Fact, Any, Event | None], None]] = {
             "place": self._place, **dict.fromkeys(log.ENDS, self._ends), "left": self._left, "late": self._late,
             "promote": self._promote, "fail": self._fail, "requeue": self._requeue, "drop": self._drop,
@@ -292,9 +269,10 @@ class Books:
         """Whether the log is complete: it begins with the cell."""
         return self.start <= 1
 
-    def _shared(self, text: str) -> str:
-        """Return an equal text that was kept before: a million placements have few jobs, and fewer sets of tasks."""
-        return self._texts.setdefault(text, text)
+    def _shared(self, value: Shared) -> Shared:
+        """Return an equal value that was kept before: a hundred thousand jobs and machines have few different ones."""
+        kept: Shared = self._values.setdefault(value, value)
+        return kept
 
     def say(self, invariant: int, what: str, where: str) -> None:
         """Record a violation, with the version of its facts."""
@@ -307,6 +285,7 @@ class Books:
             if fact.version != self.version:
                 self._close_version()
                 self.version = fact.version
+                self._only, self._span = frozenset({fact.version}), (fact.version, fact.version)
             self.facts += 1
             if isinstance(event, log.NoFact):
                 self._say_unreadable(event)
@@ -345,23 +324,32 @@ class Books:
     def _close_version(self) -> None:
         self._close_block()
         if self.facts and self._seen:
-            books = ((index, self.machines[index]) for index in self._changed)
-            changed = {i: ChangedMachine(b.number, b.state, b.executor, b.capacity, b.amounts) for i, b in books}
-            self.touched.append((self.version, changed))
+            rows = [number for index in self._changed for number in self._row(index)]
+            try:
+                self.touched.append((self.version, array("q", rows)))
+            except OverflowError:  # amounts of facts that were reported
+                self.touched.append((self.version, array("q", [max(UNKNOWN, min(-UNKNOWN, each)) for each in rows])))
         self._block, self._actor = self._block + 1, ""
         self._seen.clear()
         self._changed = {}
 
+    def _row(self, index: int) -> list[int]:
+        """Return a row of the change list; the executor by a number in `executors`."""
+        book = self.machines[index]
+        executor = UNKNOWN if book.executor is None else self.executors.setdefault(book.executor, len(self.executors))
+        numbers = [UNKNOWN if each is None else each for each in (book.number, book.state)]
+        amounts = [*(book.capacity or (UNKNOWN,) * self.size), *(book.allocated or (UNKNOWN,) * self.size)]
+        return [index, *numbers, executor, *amounts]
+
     def _close_block(self) -> None:
         for job in map(self.jobs.__getitem__, self._placers):
-            unplaced, placed = job.counts["unplaced"], job.counts["placed"]
-            least, most = job.left or (unplaced, unplaced)
-            job.left = min(least, unplaced), max(most, unplaced)
-            if unplaced > 0:
-                job.fewest = placed if job.fewest is None else min(job.fewest, placed)
+            least, most = job.left or (job.unplaced, job.unplaced)
+            job.left = self._shared((min(least, job.unplaced), max(most, job.unplaced)))
+            if job.unplaced > 0:
+                job.fewest = job.placed if job.fewest is None else min(job.fewest, job.placed)
         for job_id in self._victims:
             job = self.jobs[job_id]
-            job.torn |= {job.counts["placed"] and job.counts["placed"] + self._ended[job_id]}
+            job.torn |= {job.placed and job.placed + self._ended[job_id]}
         for evictor, placement in self._evictors.items():
             if evictor not in self._placers:
                 self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
@@ -369,11 +357,11 @@ class Books:
             for amounts in book.awaited:
                 what = f"{list(amounts)} allocated after an eviction, which its transaction does not leave"
                 self.say(1, what, f"machine {index}")
-            book.awaited = []
+            book.awaited = ()
         asserted, self._set = self._set, None
         if asserted is not None:
             books = {job: self.jobs[job] for job in asserted.sums}
-            emptied = {job for job, book in books.items() if not (book.submitted and book.counts["placed"])}
+            emptied = {job for job, book in books.items() if book.version is None or not book.placed}
             self.sets, self.checked_sets = self.sets + 1, self.checked_sets + asserted.known
             for what in illegal(asserted, emptied):
                 self.say(5, what, f"job {asserted.asserted.job}")
@@ -414,13 +402,13 @@ class Books:
         book = self._machine(event.machine)
         gone = book.state == MachineState.GONE or (book.state is None and not self.complete)
         self._number(book, event.machine, event.number, jump=gone)
-        book.state, book.capacity, book.peak = int(MachineState.UP), event.capacity, None
+        book.state, book.capacity, book.peak = int(MachineState.UP), self._shared(event.capacity), None
         if new and self.complete:
-            book.amounts = (0,) * self.size
-        book.over = None if book.amounts is None else exceeds(book.amounts, book.capacity)
+            book.allocated = self._shared((0,) * self.size)
+        book.over = None if book.allocated is None else exceeds(book.allocated, book.capacity)
         book.name, book.executor, book.tree = event.name, fact.by, None
         book.attributes = attributes_in(fact.settings).get(event.name, {}) if "attributes" in fact.settings else None
-        book.described.append(0 if new and self.complete else fact.version)
+        book.described = 0 if new and self.complete else fact.version
 
     def _change(self, fact: Fact, event: log.MachineEvent, _: Event | None) -> None:
         self._act("")
@@ -440,9 +428,9 @@ class Books:
                     what = f"changes machine {event.machine} to {event.value} attributes, beside it are {named}"
                     self.say(3, what, f"log {fact.version}")
                 book.attributes = next(iter(named.values()), None)
-                book.described.append(fact.version)
-        if book.amounts is not None and book.amounts != event.amounts:
-            what = f"{list(event.amounts)} allocated at a change of it, {list(book.amounts)} before"
+                book.described = fact.version
+        if book.allocated is not None and book.allocated != event.amounts:
+            what = f"{list(event.amounts)} allocated at a change of it, {list(book.allocated)} before"
             self.say(1, what, where)
         book.hold(event.amounts)
 
@@ -455,45 +443,40 @@ class Books:
             self.say(5, f"its id came after {self.last_placement}; ids rise by one", where)
         self.first_placement = name if self.first_placement is None else self.first_placement
         self.last_placement = max(self.last_placement or 0, name)
-        tasks = self._shared(event.tasks)
-        owner = event.machine, self._shared(event.job), event.group
-        self.placements[name] = PlacementBook(owner=owner, tasks=tasks, placed=tasks)
-        book, job = self._machine(event.machine), self._job(fact, event.job)
-        group = job.group(event.group)
-        group.need = need if group.need is None else group.need
+        book, job, group = self._machine(event.machine), self._job(fact, event.job), self._group(event)
+        self.placements.put(name, event.machine, group.number, event.tasks)
+        group.need = self._shared(need) if group.need is None else group.need
         if group.need != need:
             self.say(1, f"takes {', '.join(map(str, need))} a task, others of its group do not", where)
         self._rise(book)
-        book.hold(changed_by(book.amounts, need, count))
-        if book.amounts is not None and book.capacity is None:
-            book.peak = book.amounts if book.peak is None else tuple(map(max, book.amounts, book.peak))
-        elif book.amounts is not None and book.capacity is not None and exceeds(book.amounts, book.capacity):
-            what = f"placement {name} left {list(book.amounts)} allocated of {list(book.capacity)}"
+        book.hold(changed_by(book.allocated, need, count))
+        if book.allocated is not None and book.capacity is None:
+            book.peak = book.allocated if book.peak is None else tuple(map(max, book.allocated, book.peak))
+        elif book.allocated is not None and book.capacity is not None and exceeds(book.allocated, book.capacity):
+            what = f"placement {name} left {list(book.allocated)} allocated of {list(book.capacity)}"
             self.say(1, what, f"machine {event.machine}")
-        job.counts["unplaced"] -= count
-        job.counts["placed"] += count
+        job.unplaced -= count
+        job.placed += count
         self._placers.add(event.job)
         since = fact.version - 1 if fact.basis is None else fact.basis.since
-        self.claims.append(
-            PlacedClaim(version=fact.version, since=since, machine=event.machine, job=event.job, group=event.group)
-        )
+        placed = PlacedClaim(version=fact.version, since=since, machine=event.machine, job=event.job, group=event.group)
+        self.claims.append(placed)
 
     def _ends(self, fact: Fact, event: log.End, after: Event | None) -> None:
         how, count, winner = event.word, event.size, event.winner
         self._act(winner)
-        book, job = self._machine(event.machine), self._job(fact, event.job)
-        group = job.group(event.group)
+        book, job, group = self._machine(event.machine), self._job(fact, event.job), self._group(event)
         self._number(book, event.machine, event.number)
         self._give_up(book, group, event)
         self._take_off(event)
         job.begun = job.begun or how != "finished"
-        job.counts["placed"] -= count
+        job.placed -= count
         job.end(how, count)
         self._ended[event.job] += count * (how != "evicted")
         if how in ("evicted", "failed"):
-            job.arrived = job.arrived[0], fact.version
+            self._arrive(job)
         if how in _RETURNS and job.live:
-            group.returned.append((how, event.tasks, event.placement))
+            group.returned += ((how, event.tasks, event.placement),)
         if how in ("lost", "retried"):
             if job.live and group.delayed is not None:
                 group.delayed = ranges.add(group.delayed, event.tasks)
@@ -510,12 +493,12 @@ class Books:
 
     def _give_up(self, book: MachineBook, group: GroupBook, event: log.End) -> None:
         """1: an end leaves what its tasks do not hold; an eviction of a transaction states what all of that leaves."""
-        before, amounts = book.amounts, event.amounts
+        before, amounts = book.allocated, event.amounts
         left = changed_by(before, group.need, -event.size)
         if event.winner:
             book.hold(left)
             if left is not None and left != amounts:
-                book.awaited.append(amounts)
+                book.awaited += (amounts,)
                 self._emptied[event.machine] = book
             return
         if left is None and before is not None and group.need is None:
@@ -543,7 +526,7 @@ class Books:
                 self.say(5, f"tasks {tasks} ended, of which only {inside} were placed", where)
         if event.word in ("evicted", "stopped"):
             book.leaving = _joined(book.leaving, tasks)
-        self._forget(event.placement, book)
+        self._drop_ended(event.placement, book)
 
     def _left(self, _: Fact, event: log.Left, __: Event | None) -> None:
         self._act("")
@@ -554,22 +537,22 @@ class Books:
         if book.tasks is not None and ranges.count(inside) != event.size:
             what = f"tasks {event.tasks} left, of which only {inside} were leaving"
             self.say(5, what, f"placement {event.placement}")
-        self._forget(event.placement, book)
+        self._drop_ended(event.placement, book)
 
     def _placement(self, event: log.TaskEvent, group: int) -> PlacementBook | None:
         name, owner, where = event.placement, (event.machine, event.job, group), f"placement {event.placement}"
-        book = self.placements.get(name)
+        book = self.placements.take(name)
         if book is None and (self.first_placement is None or name < self.first_placement):
-            book = self.placements[name] = PlacementBook(owner=owner, tasks=None)
+            book = self.placements.books[name] = PlacementBook(owner=owner, tasks=None)
         if book is None:
             self.say(5, "ends or leaves and is not placed (any more)", where)
         elif book.owner != owner:
             self.say(5, f"was placed as (machine, job, group) {book.owner} and ends as {owner}", where)
         return book
 
-    def _forget(self, name: int, book: PlacementBook) -> None:
+    def _drop_ended(self, name: int, book: PlacementBook) -> None:
         if book.tasks == book.leaving == ranges.EMPTY:
-            del self.placements[name]
+            del self.placements.books[name]
 
     def _check_eviction(self, fact: Fact, event: log.End, *, dropped: bool) -> None:
         """5: every eviction has a reason; for precedence it is strictly lower than the evictor's.
@@ -582,16 +565,15 @@ class Books:
             if log.reason_of(event).partition(":")[0] not in REASONS:
                 self.say(5, f"evicted for {event.reason!r}; want precedence:JOB, {', '.join(REASONS)}", where)
             return
-        low, high = self.jobs[event.job], self.jobs.setdefault(winner, JobBook())
-        below, above = low.submission, high.submission
-        if dropped and (above is None or above.precedence):
+        victim, evictor = self.jobs[event.job], self.jobs.setdefault(winner, JobBook())
+        low, high = victim.precedence, evictor.precedence
+        if dropped and (high is None or high):
             return
-        if below is None or above is None or not low.open:
-            group = None if low.open else event.group
+        if low is None or high is None or not victim.open:
+            group = None if victim.open else event.group
             self.undecided.append((fact.version, event.placement, event.job, winner, group))
-        elif below.precedence >= above.precedence:
-            what = f"precedence {below.precedence} of job {event.job} gave way to {above.precedence} of {winner}"
-            self.say(5, what, where)
+        elif low >= high:
+            self.say(5, f"precedence {low} of job {event.job} gave way to {high} of {winner}", where)
 
     def _evict_for_share(self, event: log.End, need: Need | None) -> None:
         asserted = self._set
@@ -615,7 +597,7 @@ class Books:
         inside, group.delayed = ranges.split(group.delayed, tasks)
         return ranges.count(inside)
 
-    def _at_once(self, fact: Fact, event: log.Fail | log.Drop | log.Outcome) -> None:
+    def _at_once(self, event: log.Fail | log.Drop | log.Outcome) -> None:
         """4: the end that makes tasks fail, drops optional ones, or lets a copy go on is the fact before."""
         end, how = self._end, event.how
         same = end is not None and (end.word, end.job, end.group) == (how, event.job, event.group)
@@ -629,35 +611,34 @@ class Books:
             what = f"{event.word} of tasks {event[-2]} of group {event.group} follows no fact that they were {how}"
             self.say(4, what, f"job {event.job}")
         elif how in ("lost", "retried"):
-            self._take(self._job(fact, event.job).group(event.group), tasks)
+            self._take(self._group(event), tasks)
 
     def _fail(self, fact: Fact, event: log.Fail, _: Event | None) -> None:
-        self._at_once(fact, event)
-        counts = self._job(fact, event.job).counts
-        counts["unplaced"] -= event.size
-        counts["failed"] += event.size
+        job = self._job(fact, event.job)
+        self._at_once(event)
+        job.unplaced -= event.size
+        job.failed += event.size
 
     def _drop(self, fact: Fact, event: log.Drop, _: Event | None) -> None:
-        self._at_once(fact, event)
-        job = self._job(fact, event.job)
-        group = job.group(event.group)
+        job, group = self._job(fact, event.job), self._group(event)
+        self._at_once(event)
         group.dropped, group.total = True, None if group.total is None else group.total - event.number
         job.end(event.how, -event.number)
 
     def _promote(self, fact: Fact, event: log.Outcome, _: Event | None) -> None:
         """4: a copy is promoted at once when its original ended; that is then neither delayed nor lost."""
-        self._at_once(fact, event)
+        job, group = self._job(fact, event.job), self._group(event)
+        self._at_once(event)
         self._rise(self._machine(event.machine))
         if copy := self._placement(event, event.group + 1):
             copy.owner = event.machine, event.job, event.group
-        job = self._job(fact, event.job)
         job.end(event.how, -1)
-        returned = job.group(event.group).returned
-        for at in reversed(range(len(returned)) if event.how in ("lost", "retried") else ()):
-            how, tasks, placement = returned[at]
+        for at in reversed(range(len(group.returned)) if event.how in ("lost", "retried") else ()):
+            how, tasks, placement = group.returned[at]
             inside, rest = ranges.split(tasks, event.tasks)
             if how == event.how and inside != ranges.EMPTY:  # of one run several tasks may have copies
-                returned[at : at + 1] = [(how, rest, placement), ("evicted", event.tasks, placement)]
+                instead = (how, rest, placement), ("evicted", event.tasks, placement)
+                group.returned = (*group.returned[:at], *instead, *group.returned[at + 1 :])
                 return
 
     def _late(self, fact: Fact, event: log.Outcome, _: Event | None) -> None:
@@ -671,24 +652,24 @@ class Books:
             what = f"tasks {tasks} of group {where} ended late; lost were {lost} of (job, group) {(of_job, group)}"
             self.say(5, what, f"placement {name}")
         self._lost[name] = of_job, group, rest
-        self._take(job.group(event.group), tasks)
-        job.arrived = job.arrived[0], fact.version
-        job.counts["unplaced"] -= event.size
-        job.counts["finished" if event.how == "finished" else "failed"] += event.size
+        self._take(self._group(event), tasks)
+        self._arrive(job)
+        job.unplaced -= event.size
+        job.end("finished" if event.how == "finished" else "failed", event.size)
 
     def _requeue(self, fact: Fact, event: log.SpanEvent, _: Event | None) -> None:
         """4: what is queued again was delayed."""
         job = self._job(fact, event.job)
-        job.arrived = job.arrived[0], fact.version
-        if self._take(job.group(event.group), event.tasks) != event.size and job.live:
+        self._arrive(job)
+        if self._take(self._group(event), event.tasks) != event.size and job.live:
             what = f"tasks {event.tasks} of group {event.group} are queued again and were not delayed"
             self.say(4, what, f"job {event.job}")
 
     def _copy(self, fact: Fact, event: log.SpanEvent, _: Event | None) -> None:
         job = self._job(fact, event.job)
-        job.counts["unplaced"] += event.size if event.word == "speculate" else -event.size
+        job.unplaced += event.size if event.word == "speculate" else -event.size
         if event.word == "speculate":
-            job.arrived = job.arrived[0], fact.version
+            self._arrive(job)
 
     # Jobs
 
@@ -701,15 +682,30 @@ class Books:
             self.jobs[job_id] = JobBook()
         return self.jobs[job_id]
 
+    def _group(self, event: log.TaskEvent | log.SpanEvent | log.Drop | log.Resize) -> GroupBook:
+        """Return the book of a group of the last job of its id."""
+        owner, job = (event.job, event.group), self.jobs[event.job]
+        if (group := self.groups.get(owner)) is None:
+            group = self.groups[owner] = GroupBook(job, len(self.groups))
+            self.placements.owners.append(owner)
+        elif group.job is not job:
+            group = self.groups[owner] = GroupBook(job, group.number)
+        return group
+
+    def _arrive(self, job: JobBook) -> None:
+        """A fact of this version may have put a job into the queue."""
+        job.arrived = job.arrived[0], self.version
+
     def _submit(self, fact: Fact, event: log.Submit, _: Event | None) -> None:
         self.submissions += 1
-        version = frozenset({fact.version})
-        job = self.jobs[event.job] = JobBook(submitted=fact, order=self.submissions if self.complete else None)
-        job.counts["unplaced"] = event.total
-        job.modified, job.surely, job.arrived = version, True, (fact.version, fact.version)
-        job.gate, job.released, job.update = "", False, ""
         gangs, groups = terms_in(fact.settings)
-        job.gang, job.terms = gangs.get(event.job, (0, 0)), groups.get(event.job)
+        self.jobs[event.job] = JobBook(
+            version=fact.version, name=event.name, kind=self._shared(event.kind), precedence=event.precedence,
+            submitter=fact.by, submitted_ms=fact.at_ms, indices=event.total, unplaced=event.total,
+            order=self.submissions if self.complete else None, modified=self._only,
+            surely=True, arrived=self._span, gate="", released=False, update="",
+            gang=self._shared(gangs.get(event.job, (0, 0))), groups=self._shared(groups.get(event.job)),
+        )  # fmt: skip
 
     def _modify(self, job: JobBook, version: int, *, surely: bool = True) -> None:
         """A person changed a job, or without `surely` perhaps not a person."""
@@ -731,14 +727,16 @@ class Books:
             what = f"says {event.word} of job {event.job}, which changes nothing"
             self.say(3, what, f"log {fact.version}")
         job.released = True if event.word == "release" and job.gate else job.released
-        job.gate, job.arrived = reason, (job.arrived[0], fact.version)
+        job.gate = reason
+        self._arrive(job)
 
     def _released(self, fact: Fact, event: log.Release, _: Event | None) -> None:
         job = self._job(fact, event.job)
         if event.word == "met":
-            job.awaits -= {event.other}
+            job.waits -= {event.other}
         elif event.other:
-            job.awaits, job.arrived = NONE, (job.arrived[0], fact.version)
+            job.waits = NONE
+            self._arrive(job)
             self._modify(job, fact.version, surely=False)
         else:
             self._gate(fact, event, None)
@@ -747,7 +745,7 @@ class Books:
 
     def _awaited(self, fact: Fact, event: log.Awaited, _: Event | None) -> None:
         job, waiting = self._job(fact, event.job), self._job(fact, event.waiting)
-        waiting.awaits |= {event.job}
+        waiting.waits |= {event.job}
         waiting.waits_ever |= {event.job}
         job.awaited = True
 
@@ -755,26 +753,25 @@ class Books:
         self._job(fact, event.job).begun = True
 
     def _resize(self, fact: Fact, event: log.Resize, _: Event | None) -> None:
-        job = self._job(fact, event.job)
+        job, group = self._job(fact, event.job), self._group(event)
         self._modify(job, fact.version, surely=False)
-        job.arrived = job.arrived[0], fact.version
-        job.counts["unplaced"] += event.added
-        job.counts["stopped"] -= event.stopped
-        group = job.group(event.group)
+        self._arrive(job)
+        job.unplaced += event.added
+        job.stopped -= event.stopped
         group.delayed, group.total = None, event.total
         if event.taken and not event.given:
-            self.say(
-                4, f"its group {event.group} takes tasks {event.taken} over and gave no index out", f"job {event.job}"
-            )
-        group.grown = event.given if event.taken else group.grown + max(0, event.added)
+            what = f"its group {event.group} takes tasks {event.taken} over and gave no index out"
+            self.say(4, what, f"job {event.job}")
+        before, group.grown = group.grown, event.given if event.taken else group.grown + max(0, event.added)
+        job.indices += group.grown - before
 
     def _stop(self, fact: Fact, event: log.Stop, _: Event | None) -> None:
         job = self._job(fact, event.job)
         job.open = False
         if event.word == "abandon" and event.reason:
             self.say(3, f"is abandoned for {event.reason!r}; only a stop has a reason", f"job {event.job}")
-        job.counts["unplaced"] -= event.number
-        job.counts["stopped"] += event.number
+        job.unplaced -= event.number
+        job.stopped += event.number
         if event.word == "stop" and not event.reason:
             self._modify(job, fact.version)
 
@@ -782,13 +779,13 @@ class Books:
         job = self._job(fact, event.job)
         if job.ended is not None:
             self.say(3, f"says again that {event.job} is done", f"log {fact.version}")
-        job.ended = event.state, fact.version
+        job.state, job.ended = event.state, fact.version
 
     def _update(self, fact: Fact, event: log.JobEvent, _: Event | None) -> None:
         job, added = self._job(fact, event.job), terms_in(fact.settings)[1].get(event.job)
         self._modify(job, fact.version)
         job.update = "rolling"
-        job.terms = None if added is None or job.terms is None else (*job.terms, *added)
+        job.groups = None if added is None or job.groups is None else (*job.groups, *added)
 
     def _settled(self, fact: Fact, event: log.Said | log.JobEvent, _: Event | None) -> None:
         self._job(fact, event.job).update = f"stalled {event.reason}" if isinstance(event, log.Said) else ""
@@ -801,29 +798,33 @@ class Books:
             if self.incarnation and incarnation <= self.incarnation:
                 self.say(3, f"{name} got incarnation {incarnation} after {self.incarnation}", where)
             self.incarnation = max(self.incarnation, incarnation)
-            self.members[name] = incarnation
+            self.settings[f"member {name}"] = incarnation
             return
-        known = self.members.get(name, None if self.complete else incarnation)
+        known = self.settings.get(f"member {name}", None if self.complete else incarnation)
         if known != incarnation:
             self.say(3, f"{name} left as incarnation {incarnation}, it had {known}", where)
-        self.members[name] = None
+        self.settings[f"member {name}"] = None
 
     def _limit(self, _: Fact, event: log.Limit, __: Event | None) -> None:
-        self.limits[event.kind] = event
+        band = event.lowest or 0, MOST_PRECEDENCE if event.highest is None else event.highest
+        limits = Limits(event.resources, event.jobs, band)
+        self.settings[f"kind {event.kind}"] = None if limits == Limits((None,) * self.size) else limits
 
     def _pool(self, fact: Fact, event: log.Pool | log.Trees | log.Reset, _: Event | None) -> None:
-        self.pools_version = fact.version
+        self.settings["pools"] = fact.version
         match event:
-            case log.Reset():
-                self.pools, self.trees = {}, digest(b"")  # unreadable pools were replaced
+            case log.Reset():  # unreadable pools were replaced
+                self.settings |= dict.fromkeys((*map(pool_place, self.pools), "pool trees"))
+                self.pools = {}
             case log.Trees():
-                self.trees = event.digest
+                self.settings["pool trees"] = None if event.digest == digest(b"") else event.digest
             case log.Pool():
                 name, said = self.pools.get(event.number, (event.name, ""))
                 if name != event.name or said == "-":
                     what = f"gives pool {event.name} the number {event.number}, which was that of {name}"
                     self.say(3, what, f"log {fact.version}")
-                self.pools[event.number] = event.name, event.digest
+                self.pools[event.number] = now = event.name, event.digest
+                self.settings[pool_place(event.number)] = None if event.digest == "-" else now
 
     def _epoch(self, fact: Fact, event: log.Epoch, _: Event | None) -> None:
         before = self.epoch[:2] if self.epoch else (0 if self.complete else event.number - 1, 0)
@@ -831,7 +832,9 @@ class Books:
             what = f"publishes epoch {event.number} of version {event.of_version} after {before}"
             self.say(3, what, f"log {fact.version}")
         self.epoch = EpochMade(event.number, event.of_version, event.digest, fact.version, fact.by)
-        self.epoch_pools = self.pools_version
+        self.settings["epoch"] = tuple(self.epoch)
+        if "pools" in self.settings:
+            self.settings["pools of the epoch"] = self.settings["pools"]
 
     def _go_ahead(self, fact: Fact, event: log.Restore | log.Cut, _: Event | None) -> None:
         """5: after a restore or a cut, a cell assigns ids above all that were assigned in the lost versions."""
@@ -840,43 +843,12 @@ class Books:
             self.say(5, what, "placements")
         self.last_placement = event.placements
         for job in self.jobs.values() if isinstance(event, log.Restore) else ():
-            job.arrived = job.arrived[0], fact.version  # indexes were written anew: those that were missing come last
+            self._arrive(job)  # indexes were written anew: those that were missing come last
 
 
-def illegal(evictions: AssertedSet, emptied: set[str]) -> Iterator[str]:
-    """Yield why evictions between pools contradict what was asserted (rule 33); `emptied`: jobs without tasks after.
-
-    The first pool is that of the job that evicted, the others lost tasks to it; jobs with floors follow.
-    """
-    evictor, *others = evictions.asserted.pools
-    victims, floors = [p for p in others if not p.job], [p for p in others if p.job]
-    moved = {pool: [was - now for was, now in zip(pool.before, pool.after, strict=True)] for pool in (evictor, *others)}
-
-    def beyond(pool: log.AssertedPool, amounts: Need, compare: Callable[[Any, float], bool]) -> bool:
-        each = zip(amounts, pool.share, moved[pool], strict=True)
-        return any(more and part is not None and compare(has, part) for has, part, more in each)
-
-    if beyond(evictor, evictor.before, lambda has, part: has >= part):
-        yield f"its pool ({evictor.leaves}) did not stand below its share before it evicted"
-    sums, gone = evictions.sums, [sum(moved[victim][d] for victim in victims) for d in range(len(evictor.share))]
-    units = [unit for each in evictions.units.values() for unit in each]  # a whole evicted job may be a gang
-    units += [total for job, total in sums.items() if job in emptied]
-    for victim in victims:
-        if min(moved[victim]) < 0:
-            yield f"the pool of a victim ({victim.leaves}) holds more afterwards"
-        left = [tuple(now + more for now, more in zip(victim.after, unit, strict=True)) for unit in units]
-        if evictions.known and any(moved[victim]) and not any(beyond(victim, x, lambda h, p: h > p) for x in left):
-            yield f"the pool of a victim ({victim.leaves}) ends a unit or more below its share"
-    for floor in floors:
-        kept = [least is not None and now >= least for now, least in zip(floor.after, floor.share, strict=True)]
-        if not (all(kept) if floor.leaves[0] == "+" else any(kept)):
-            yield f"job {floor.job} lost tasks that its floor keeps"
-        if evictions.known and list(sums.get(floor.job, moved[floor])) != moved[floor]:
-            yield f"job {floor.job} lost other amounts than were counted for its floor"
-    # Evictions within the evictor's own pool are in no victim's threshold.
-    freed = [sum(total[d] for total in sums.values()) for d in range(len(evictor.share))]
-    if sums and evictions.known and any(lost > more for lost, more in zip(gone, freed, strict=True)):
-        yield "the pools of its victims lost more than was evicted"
+def pool_place(number: int) -> str:
+    """Return the place of the settings of a pool."""
+    return f"pool number {number}"
 
 
 def changed_by(amounts: Amounts | None, need: Need | None, count: int) -> Amounts | None:

@@ -1,16 +1,19 @@
 """Rules that hold for the primary records of a cell at every version, each a generator whose docstring is the rule.
 
 The numbers are those of the invariants in ARCHITECTURE.md; 6 stands for what is stored beside machines and jobs. What
-follows from primary records is compared by `derive`, what follows from the log by the fold of the log.
+follows from primary records is compared by `derive`, what follows from the log by the fold of the log. The rule about
+evictions between pools (`illegal`) is here too; it is about one transaction in the log.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from omega.cellstate import derive, ranges
+from omega.cellstate import derive, events as log, ranges
 from omega.cellstate.digest.hours import Owner, Settled
 from omega.cellstate.digest.results import CHUNK, FAILED, FINISHED, MOST_CHUNKS, RUNNING
 from omega.cellstate.errors import BadInput
@@ -47,10 +50,12 @@ class Group(NamedTuple):
 
 Rule = Callable[[Primary], Iterator[Violation]]
 GroupRule = Callable[[Primary, Group], Iterator[Violation]]
+Need = tuple[int | Fraction, ...]
+"""What a task takes; fractions where the log shows only what several of them took together."""
 
 _OPEN = (JobState.ACTIVE, JobState.HELD)
 _AWAY = (MachineState.DOWN, MachineState.GONE, MachineState.OFFLINE)
-_ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
+_ALWAYS = {"schema", "rules", "resources", "version", "floor", "keep_jobs", "keep_ms"}
 """Fields of ``meta`` that a cell has from its creation."""
 LONGEST_MS, LONGEST_RETRY_MS = 300_000, 3_600_000
 """Maximum delay of a lost task, and of one that failed and is retried (semantics 26)."""
@@ -159,13 +164,11 @@ def runs_are_in_job_records(p: Primary) -> Iterator[Violation]:
             what = f"(placement, machine, leaving) {names[0]} are in the job's record only, {names[1]} on machines only"
             yield Violation(2, what, f"job {job_id} group {group}")
     chunks = {field.decode() for field in derive.placed(p)["placed"]} if p.listed_chunks is not None else set()
-    for field in sorted(chunks ^ (p.listed_chunks or set())):
-        job_id, number, chunk = field.split(" ")
-        what = (
-            f"has runs of chunk {chunk}, and does not list it"
-            if field in chunks
-            else f"lists chunk {chunk} without runs"
-        )
+    for name in sorted(chunks ^ (p.listed_chunks or set())):
+        job_id, number, chunk = name.split(" ")
+        what = f"has runs of chunk {chunk}, and does not list it"
+        if name not in chunks:
+            what = f"lists chunk {chunk} without runs"
         yield Violation(2, what, f"job {job_id} group {number}")
     for job_id, group in p.runs.owners:
         owner = p.jobs.get(job_id)
@@ -572,20 +575,68 @@ def changes_are_of_their_versions(p: Primary) -> Iterator[Violation]:
             yield Violation(6, f"is {now[1:]}, by the change list {row[1:]}", f"lane {number}")
 
 
-RULES: tuple[Rule, ...] = (
-    machines_are_valid, log_is_whole, amounts_follow_from_placements, runs_are_in_job_records, placement_ids_are_unique,
-    states_fit_counts, waits_are_mutual, names_and_numbers_are_of_one_job, arrivals_are_given_out_once,
-    delays_are_short, machines_are_listed, machines_are_as_operators_set_them, executors_are_numbered,
-    specifications_belong_to_jobs, health_is_of_placements, messages_are_of_placements, pools_obey_their_rules,
-    jobs_run_in_their_trees, kinds_with_a_record_have_limits, records_belong_to_jobs, results_follow_from_jobs,
-    accounts_hold_what_jobs_hold, shards_add_up, members_have_incarnations, counters_are_reached, forgotten_jobs_ended,
-    changes_are_of_their_versions,
-)  # a table # fmt: skip
+# Evictions between pools
+
+
+@dataclass(slots=True)
+class AssertedSet:
+    """A transaction with an assertion, and what of each victim it evicted by the facts that follow."""
+
+    asserted: log.Assert
+    units: dict[str, list[Need]] = field(default_factory=dict)
+    sums: dict[str, Need] = field(default_factory=dict)
+    known: bool = True
+    """Whether the log has the amounts of every evicted task."""
+
+
+def illegal(evictions: AssertedSet, emptied: set[str]) -> Iterator[str]:
+    """Yield why evictions between pools contradict what was asserted (rule 33); `emptied`: jobs without tasks after.
+
+    The first pool is that of the job that evicted, the others lost tasks to it; jobs with floors follow.
+    """
+    evictor, *others = evictions.asserted.pools
+    victims, floors = [p for p in others if not p.job], [p for p in others if p.job]
+    moved = {pool: [was - now for was, now in zip(pool.before, pool.after, strict=True)] for pool in (evictor, *others)}
+
+    def beyond(pool: log.AssertedPool, amounts: Need, compare: Callable[[Any, float], bool]) -> bool:
+        each = zip(amounts, pool.share, moved[pool], strict=True)
+        return any(more and part is not None and compare(has, part) for has, part, more in each)
+
+    if beyond(evictor, evictor.before, lambda has, part: has >= part):
+        yield f"its pool ({evictor.leaves}) did not stand below its share before it evicted"
+    sums, gone = evictions.sums, [sum(moved[victim][d] for victim in victims) for d in range(len(evictor.share))]
+    units = [unit for each in evictions.units.values() for unit in each]  # a whole evicted job may be a gang
+    units += [total for job, total in sums.items() if job in emptied]
+    for victim in victims:
+        if min(moved[victim]) < 0:
+            yield f"the pool of a victim ({victim.leaves}) holds more afterwards"
+        left = [tuple(now + more for now, more in zip(victim.after, unit, strict=True)) for unit in units]
+        if evictions.known and any(moved[victim]) and not any(beyond(victim, x, lambda h, p: h > p) for x in left):
+            yield f"the pool of a victim ({victim.leaves}) ends a unit or more below its share"
+    for floor in floors:
+        kept = [least is not None and now >= least for now, least in zip(floor.after, floor.share, strict=True)]
+        if not (all(kept) if floor.leaves[0] == "+" else any(kept)):
+            yield f"job {floor.job} lost tasks that its floor keeps"
+        if evictions.known and list(sums.get(floor.job, moved[floor])) != moved[floor]:
+            yield f"job {floor.job} lost other amounts than were counted for its floor"
+    # Evictions within the evictor's own pool are in no victim's threshold.
+    freed = [sum(total[d] for total in sums.values()) for d in range(len(evictor.share))]
+    if sums and evictions.known and any(lost > more for lost, more in zip(gone, freed, strict=True)):
+        yield "the pools of its victims lost more than was evicted"
+
+
 OF_MEMORY: tuple[Rule, ...] = (
     machines_are_valid, log_is_whole, amounts_follow_from_placements, runs_are_in_job_records, placement_ids_are_unique,
     states_fit_counts, waits_are_mutual, names_and_numbers_are_of_one_job,
 )  # a table # fmt: skip
-"""Those of them for which a cell in memory has the records."""
+"""Those rules for which a cell in memory has the records."""
+RULES: tuple[Rule, ...] = (
+    *OF_MEMORY, arrivals_are_given_out_once, delays_are_short, machines_are_listed, machines_are_as_operators_set_them,
+    executors_are_numbered, specifications_belong_to_jobs, health_is_of_placements, messages_are_of_placements,
+    pools_obey_their_rules, jobs_run_in_their_trees, kinds_with_a_record_have_limits, records_belong_to_jobs,
+    results_follow_from_jobs, accounts_hold_what_jobs_hold, shards_add_up, members_have_incarnations,
+    counters_are_reached, forgotten_jobs_ended, changes_are_of_their_versions,
+)  # a table # fmt: skip
 GROUP_RULES: tuple[GroupRule, ...] = (a_task_runs_once, counts_add_up, copies_follow_their_originals)
 
 

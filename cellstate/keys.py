@@ -3,7 +3,7 @@
 All carry the cell's name as hash tag, so a cell lives on one shard and many cells spread over a
 Redis Cluster.
 
-    meta        hash    schema, resources, version, floor and the other counters
+    meta        hash    schema, rules, resources, version, floor and the other counters
     machines    hash    index → machine record: numbers of eight bytes (lua/parts/rows.lua)
     runs        hash    index → the runs on the machine
     placed      hash    job, group, chunk → runs of a job beyond those in its record (lua/parts/placements.lua)
@@ -62,12 +62,17 @@ import re
 
 SCHEMA = 1
 """Raised when records change their form; a cell of another schema is refused."""
+RULES = 1
+"""Raised when a verdict or the meaning of a record changes, and with the schema: scripts compare it with the cell's.
+
+Versions of Omega with the same number work together on a cell, whatever else differs between them.
+"""
 
 COUNTERS = frozenset(
-    {"schema", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations", "lanes", "limits",
-     "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped", "tasks_delayed", "jobs_held",
-     "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped", "jobs_abandoned", "copies",
-     "copies_placed"}
+    {"schema", "rules", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations", "lanes",
+     "limits", "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped", "tasks_delayed",
+     "jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped", "jobs_abandoned",
+     "copies", "copies_placed"}
 )  # fmt: skip
 """The fields of ``meta`` that the scripts maintain; a new cell begins with its own."""
 SETTINGS = frozenset({"resources", "keep_jobs", "keep_ms", "durability"})
@@ -101,3 +106,9 @@ def other_schema(schema: int) -> str:
     """Return the message for records of another schema."""
     remedy = "use the newer Omega" if schema > SCHEMA else "use the Omega that wrote it"
     return f"written with schema {schema}, this Omega has schema {SCHEMA}; {remedy}"
+
+
+def other_rules(rules: int) -> str:
+    """Return the message for a cell with other rules."""
+    remedy = "use the newer Omega" if rules > RULES else "run omega cell upgrade once no older process runs"
+    return f"has rules number {rules}, this Omega has number {RULES}; {remedy}"

@@ -819,3 +819,6 @@ class StoredCell(Cell, Protocol):
 
     def delete(self) -> None:
         """Remove the cell and everything in it, a few hundred keys at a time."""
+
+    def upgrade(self) -> int:
+        """Give the cell the rules of this Omega once no member lives; return the number that it had."""

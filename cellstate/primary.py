@@ -5,16 +5,21 @@ reads them from its keys (cellstate/redis/primary_records.py), a cell in memory 
 """
 
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from omega.cellstate import ranges
 from omega.cellstate.digest.hours import Position
 from omega.cellstate.model import Described, Job, Limits, MachineSettings, Run
 from omega.cellstate.replies import Rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Damage(NamedTuple):
@@ -70,6 +75,9 @@ Content: TypeAlias = Mapping[bytes, Value] | Sequence[bytes]
 """Of a key: the fields of a hash, the members and scores of a sorted set, or the entries of a list."""
 Owner = tuple[str, int]
 """The id of a job and the number of one of its groups."""
+Column: TypeAlias = "NDArray[np.signedinteger[Any]]"
+TAKEN, MOST_MACHINES, MOST_IDS = -1, 1 << 31, 1 << 62
+"""A machine: its placement is in no column. Machines and ids that do not fit into columns."""
 
 
 class Runs:
@@ -110,6 +118,22 @@ class Runs:
         for owner in self.owners:
             yield from self.of(*owner)
 
+    def alike(self, placed: "Placements", columns: "Sequence[Column]") -> "NDArray[np.bool_]":
+        """Return which placements in columns are exactly one run, of which nothing is leaving."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        ids, machines, owners, texts = columns
+        if not len(self):
+            return np.zeros(len(ids), np.bool_)
+        owner = np.array([self._numbers.get(each, -1) for each in placed.owners], np.int32)
+        known = {text: number for number, text in enumerate(self._texts)}
+        text = np.array([known.get(each, -1) for each in placed.texts], np.int32)
+        first, beyond = (self._ids.searchsorted(ids, side) for side in ("left", "right"))
+        at = self._by_placement[np.minimum(first, len(self) - 1)]
+        same = (self.machine[at] == machines) & (self.owner[at] == owner[owners]) & (self._text[at] == text[texts])
+        alike: NDArray[np.bool_] = same & (beyond - first == 1) & (self.leaving[at] == 0)
+        return alike
+
     def _own(self, job: str, group: int) -> slice:
         number = self._numbers.get((job, group))
         return slice(0) if number is None else slice(int(self._ends[number]), int(self._ends[number + 1]))
@@ -137,6 +161,103 @@ class Runs:
             Run(placement, job, int(self.machine[i]), group, self._texts[self._text[i]], leaving=bool(self.leaving[i]))
             for i in self._by_placement[first:last].tolist() for job, group in [self.owners[self.owner[i]]]
         ]  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class PlacementBook:
+    """What of a placement runs and what leaves. `gone`: what ended of one placed before the log begins."""
+
+    owner: tuple[int, str, int]
+    """Machine, job, group."""
+    tasks: str | None
+    leaving: str = ranges.EMPTY
+    gone: str = ranges.EMPTY
+    placed: str | None = None
+    """All its tasks; None of one placed before the log begins."""
+
+
+class Placements:
+    """Placements of which tasks run or leave, by id: in columns while they are as placed, because there are millions.
+
+    The columns are in the order of ids, which rise; one whose id came late has a book at once.
+    """
+
+    SPARE = 1 << 16
+    """Least number of rows of placements that have changed or ended, before these rows are dropped."""
+
+    def __init__(self) -> None:
+        """Create without placements."""
+        self.books: dict[int, PlacementBook] = {}
+        self.owners: list[Owner] = []
+        self._ids, self._machines, self._owners, self._tasks = array("q"), array("i"), array("i"), array("i")
+        self._numbers: dict[str, int] = {}
+        self.texts: list[str] = []
+        self._taken = 0
+
+    def put(self, name: int, machine: int, owner: int, tasks: str) -> None:
+        """Add a placement, for one of `owners`."""
+        ids = self._ids
+        if (ids and name <= ids[-1]) or not (
+            0 <= machine < MOST_MACHINES and name < MOST_IDS
+        ):  # facts that are reported
+            self.take(name)
+            self.books[name] = PlacementBook(owner=(machine, *self.owners[owner]), tasks=tasks, placed=tasks)
+            return
+        if tasks not in self._numbers:
+            self._numbers[tasks] = len(self.texts)
+            self.texts.append(tasks)
+        ids.append(name)
+        self._machines.append(machine)
+        self._owners.append(owner)
+        self._tasks.append(self._numbers[tasks])
+
+    def get(self, name: int) -> PlacementBook | None:
+        """Return the book of a placement, or a copy of one in columns."""
+        if (book := self.books.get(name)) is not None:
+            return book
+        row = bisect_left(self._ids, name)
+        if row == len(self._ids) or self._ids[row] != name or self._machines[row] == TAKEN:
+            return None
+        tasks = self.texts[self._tasks[row]]
+        return PlacementBook(owner=(self._machines[row], *self.owners[self._owners[row]]), tasks=tasks, placed=tasks)
+
+    def take(self, name: int) -> PlacementBook | None:
+        """Return the book of a placement, which may be changed."""
+        book = self.get(name)
+        if book is not None and name not in self.books:
+            self.books[name] = book
+            self._machines[bisect_left(self._ids, name)] = TAKEN
+            self._taken += 1
+            if self._taken > max(self.SPARE, len(self._ids) // 2):
+                self._shrink()
+        return book
+
+    def _columns(self) -> "list[Column]":
+        import numpy as np  # noqa: PLC0415 - as above
+
+        read = [np.array(each) for each in (self._ids, self._machines, self._owners, self._tasks)]
+        return [column[read[1] != TAKEN] for column in read]
+
+    def _shrink(self) -> None:
+        columns = self._columns()
+        self._ids, self._machines, self._owners, self._tasks = (
+            array(code, column.tobytes()) for code, column in zip("qiii", columns, strict=True)
+        )
+        self._taken = 0
+
+    def unlike(self, runs: Runs) -> Iterator[tuple[int, PlacementBook]]:
+        """Yield the placements that have books, and those in columns that are not exactly one of the runs."""
+        columns = self._columns()
+        for name in columns[0][~runs.alike(self, columns)].tolist():
+            if (book := self.get(name)) is not None:
+                yield name, book
+        yield from self.books.items()
+
+    def missing(self, names: "Column") -> list[int]:
+        """Return those of some ids that no placement has."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        return sorted(set(np.setdiff1d(names, self._columns()[0]).tolist()) - self.books.keys())
 
 
 @dataclass(slots=True, kw_only=True)

@@ -86,7 +86,7 @@ def _plan(cell: StoredCell, told: Told) -> tuple[Plan, Primary]:
     reading, by_place = looked
     primary = reading.primary
     facts = log.books.jobs.items()
-    primary.ended = {job: entry.ended[1] for job, entry in facts if entry.ended is not None}
+    primary.ended = {job: entry.ended for job, entry in facts if entry.ended is not None}
     entries = {f"{key} {name}".rstrip() for key, name, _ in primary.damaged if key.partition(":")[0] in READABLE}
     unexplained = [
         violation for (rule, where), violations in by_place.items()

@@ -40,6 +40,7 @@ from omega.cellstate.errors import (
     Unreadable,
     Unsuitable,
 )
+from omega.cellstate.keys import other_rules
 from omega.cellstate.refused_writes import MINIMUM, needs_minimum, script_bytes, scripts_fill, store_state
 
 # Repeating the calls to a group of servers until one of them is the primary.
@@ -117,7 +118,6 @@ _ABOUT = {
     "HELLO": (Unsuitable, "is too old; use Redis 6.2 or newer, or Valkey"),
     "LARGE": (StoreError, "does not take so much in one call; send it in parts"),
     "NOCELL": (CellGone, "has no such cell now: it was deleted, or is being restored; see omega cell list"),
-    "SCHEMA": (CellGone, "now has the cell in the form of another version of Omega; restart with that version"),
     "DATABASE": (Unsuitable, "has no database of this number; a Cluster has database 0 only"),
     "CLIENTS": (Unreachable, "takes no more connections; raise its maxclients or stop some schedulers"),
 }
@@ -135,8 +135,9 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
 )
 # Redis 6.2 wraps an error inside a script: "Error running script (…): … -OOM command not allowed …".
 _WORD = re.compile(
-    r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM|LARGE|NOCELL|SCHEMA|WRONGTYPE)\b"
+    r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM|LARGE|NOCELL|WRONGTYPE)\b"
 )
+_RULES = re.compile(r"(?:^|-)RULES (\d+)\b")
 _PIPELINE = " of pipeline caused error: "
 
 
@@ -416,6 +417,8 @@ def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
     where = f"the store at {safe_url(url)}" if url else "the store"
     if isinstance(error, WrongGroup):
         return Unsuitable(f"{where}: {error}")
+    if isinstance(error, redis.ResponseError) and (rules := _RULES.search(_text(error))):
+        return CellGone(f"{where} has a cell that {other_rules(int(rules[1]))}")
     if word := _word(error):
         kind, about = _ABOUT[word]
         return kind(f"{where} {about}")

@@ -20,11 +20,12 @@ def number() -> str:
 @click.command()
 @click.pass_obj
 def command(app: App) -> None:
-    """Print the versions of Omega, of Python and of the store's schema."""
-    from omega.cellstate.keys import SCHEMA
+    """Print the versions of Omega, of Python, of the store's schema and of its rules."""
+    from omega.cellstate.keys import RULES, SCHEMA
 
-    numbers = {"omega": number(), "python": platform.python_version(), "schema": SCHEMA}
+    numbers = {"omega": number(), "python": platform.python_version(), "schema": SCHEMA, "rules": RULES}
     if app.as_json:
         render.document(numbers)
     else:
-        render.line(f"omega {numbers['omega']} (Python {numbers['python']}, store schema {numbers['schema']})")
+        store = f"store schema {SCHEMA}, rules {RULES}"
+        render.line(f"omega {numbers['omega']} (Python {numbers['python']}, {store})")

@@ -135,6 +135,7 @@ def counters(backup: Image, primary: Primary, before: Mapping[str, int]) -> dict
     for name, ahead in AHEAD.items():
         meta[name] = b"%d" % (max(before[name], primary.counters[name]) + ahead)
     meta["version"] = meta["floor"] = b"%d" % (backup.version + 1)
+    meta["rules"] = b"%d" % keys.RULES
     return meta
 
 

@@ -471,7 +471,7 @@ class CellByLikeness(RedisCell):
         self._collected = []
         try:
             known = {name: value.decode() for name, value in settings.meta.items()}
-            self._run("create", {"schema": keys.SCHEMA, "durability": "", **known, "change": 0})
+            self._run("create", {"schema": keys.SCHEMA, "rules": keys.RULES, "durability": "", **known, "change": 0})
             for kind, limits in settings.limits.items():
                 self.set_limits(kind, limits, at_ms, by)
             self.set_pools(settings.pools, None, at_ms, by)

@@ -590,24 +590,25 @@ class RedisTasks(RedisExecutors):
         self._receipts = self._receipts + 1 if read else 0
         position = not self._receipts % SEEING_RECEIPTS
         with self.client.pipeline(transaction=False) as pipe:
-            pipe.hmget(f"{self._prefix}meta", "schema", "version")
+            pipe.hmget(f"{self._prefix}meta", "rules", "version")
             for entry in read:
                 pipe.lrem(key, 1, entry)  # type: ignore[arg-type]
             pipe.lrange(key, 0, most - 1)
             if position:
                 pipe.lindex(f"{self._prefix}changes", -1)
                 pipe.hget(f"{self._prefix}meta", "version")
-            (schema, before), *replies = self._command(pipe.execute)
+            (rules, before), *replies = self._command(pipe.execute)
         latest, version = replies[-2:] if position else (None, None)
         entries = replies[len(read)]
-        self._check_messages(schema)
+        self._check_messages(rules, before)
         self._check_whole("executor")
         if latest and before == version:  # else another client wrote in between
             self._see(Position(int(version), latest[:10].decode()))
         self._read[executor] = entries
         return list(entries)
 
-    def _check_messages(self, schema: bytes | None) -> None:
-        """Raise CellGone, as the scripts do, when there is no such cell or another version of Omega wrote it."""
-        if schema != str(keys.SCHEMA).encode():
-            raise translate(redis.ResponseError("NOCELL none" if schema is None else "SCHEMA another"), self.url)
+    def _check_messages(self, rules: bytes | None, version: bytes | None) -> None:
+        """Raise CellGone, as the scripts do, when there is no such cell or it has other rules."""
+        if rules != str(keys.RULES).encode():
+            said = "NOCELL none" if version is None else f"RULES {int(rules or 0)}"
+            raise translate(redis.ResponseError(said), self.url)

@@ -17,7 +17,7 @@ from omega.cellstate.redis.cell_names import cells, forget, register
 from omega.cellstate.redis.link import confirm
 from omega.cellstate.refused_writes import following
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.server import connect
+from omega.cellstate.server import connect, translate
 
 # Requirements of the durability of a cell on its server: replicas that follow it, or files that are synced.
 
@@ -98,7 +98,7 @@ class RedisOpening(RedisCalls):
         wanted = durability or Durability()
         cell._check_permitted(wanted)
         status, schema, known = cell._create(wanted, keep_jobs=keep_jobs, keep_ms=keep_ms)
-        cell._check_schema(schema)
+        cell._check_schema(schema.encode())
         if status != "new":
             cell.check_exists()
         if status == "other":
@@ -118,9 +118,9 @@ class RedisOpening(RedisCalls):
     ) -> list[str]:
         """Create the cell, or change the durability of an existing one; return the words of create.lua."""
         values = {
-            "schema": keys.SCHEMA, "resources": ",".join(self.dimensions.names), "keep_jobs": keep_jobs,
-            "keep_ms": keep_ms, "durability": durability.text if durability != Durability() else "",
-            "change": int(change),
+            "schema": keys.SCHEMA, "rules": keys.RULES, "resources": ",".join(self.dimensions.names),
+            "keep_jobs": keep_jobs, "keep_ms": keep_ms, "change": int(change),
+            "durability": durability.text if durability != Durability() else "",
         }  # fmt: skip
         return [word.decode() for word in self._run("create", values)]
 
@@ -160,14 +160,16 @@ class RedisOpening(RedisCalls):
 
     def check_exists(self, *, any_schema: bool = False) -> str:
         """Return the names of its resources; NotFound when there is no such cell, Unsuitable as in `open`."""
-        names = ("schema", "resources", "durability")
-        schema, resources, durability = self._command(self.client.hmget, self._prefix + "meta", names)
+        names = ("schema", "rules", "resources", "durability")
+        schema, rules, resources, durability = self._command(self.client.hmget, self._prefix + "meta", names)
         if schema is None:
             there = self._others()
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}{self._unread()}"
             raise NotFound(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
-            self._check_schema(schema.decode(errors="replace"))
+            self._check_schema(schema)
+            if (had := self._number("rules", rules)) != keys.RULES:
+                raise Unsuitable(f"cell {self.name} {keys.other_rules(had)}")
         if resources is None:
             raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
         self._adopt(self._read_durability(durability))
@@ -224,12 +226,45 @@ class RedisOpening(RedisCalls):
             client.close()
             raise
 
-    def _check_schema(self, schema: str) -> None:
-        if not schema.isdecimal():
-            raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
-        if int(schema) == keys.SCHEMA:
-            return
-        raise Unsuitable(f"cell {self.name}: {keys.other_schema(int(schema))}, or name another cell with --cell")
+    def _check_schema(self, word: bytes | None) -> None:
+        if (schema := self._number("schema", word)) != keys.SCHEMA:
+            raise Unsuitable(f"cell {self.name}: {keys.other_schema(schema)}, or name another cell with --cell")
+
+    def _number(self, name: str, word: bytes | None) -> int:
+        """Read a number of ``meta``, which a cell of a development version may lack."""
+        text = (word or b"0").decode(errors="replace")
+        if not text.isdecimal():
+            raise Unreadable(f"cell {self.name}: its {name} {text!r} is no number; restore it from a backup")
+        return int(text)
+
+    def upgrade(self) -> int:
+        """Give the cell the rules of this Omega once no member lives; return the number that it had.
+
+        A member has the rules that its cell has: scripts of others refuse to register it. Raises Refused with the names
+        of those that live, or when one registers meanwhile; Unsuitable for a cell of another schema, or newer rules.
+        """
+        meta, *records = (self._prefix + name for name in ("meta", "schedulers", "agents"))
+        with self.client.pipeline(transaction=True) as pipe:
+            self._command(pipe.watch, meta, *records)
+            schema, rules, durability = self._command(pipe.hmget, meta, "schema", "rules", "durability")
+            self._check_schema(schema)
+            if (had := self._number("rules", rules)) > keys.RULES:
+                raise Unsuitable(f"cell {self.name} {keys.other_rules(had)}")
+            members = sorted(name.decode() for record in records for name in self._command(pipe.hkeys, record))
+            live = [name for name in members if self._command(pipe.exists, f"{self._prefix}lease:{name}")]
+            if had < keys.RULES and live:
+                what = f"cell {self.name} has rules number {had}, and {', '.join(live)} still run with them"
+                raise Refused(f"{what}; stop them (the lease of a killed one expires after some seconds)")
+            pipe.multi()
+            pipe.hset(meta, "rules", str(keys.RULES))
+            try:
+                pipe.execute()
+            except redis.WatchError as error:
+                raise Refused(f"cell {self.name}: a process registered or left meanwhile; try again") from error
+            except (redis.RedisError, OSError) as error:
+                raise translate(error, self.url) from error
+        self._command(confirm, self.client, self.name, self._read_durability(durability))
+        return had
 
     def delete(self) -> None:
         """Delete the cell with all its keys, a few hundred at a time."""

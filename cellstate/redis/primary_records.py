@@ -424,7 +424,8 @@ class _Reading:
             _want(Durability.parse(text) != Durability(), "is left out where there is none")
         else:
             primary.counters[field] = _number(text)
-            _want(field != "schema" or int(text) == keys.SCHEMA, f"is {value!r}, not {keys.SCHEMA}")
+            wanted = {"schema": keys.SCHEMA, "rules": keys.RULES}.get(field, int(text))
+            _want(int(text) == wanted, f"is {value!r}, not {wanted}")
 
     def _changes(self, entries: Sequence[bytes]) -> None:
         counters = [self.image.hashes["meta"].get(name, b"") for name in (b"version", b"floor")]

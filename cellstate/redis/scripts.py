@@ -147,17 +147,18 @@ def _locals(names: list[str], suffix: str, table: str) -> str:
 
 
 _CHECK = """do
-  local stands = redis.call('HGET', meta_key, 'schema')
-  if stands ~= "SCHEMA" then return redis.error_reply(stands and 'SCHEMA another' or 'NOCELL none') end
+  local stands = redis.call('HMGET', meta_key, 'rules', 'floor')
+  if stands[1] ~= "RULES" then return redis.error_reply(stands[2] and 'RULES ' .. (stands[1] or 0) or 'NOCELL none') end
 end
 """
-_CHECK_OF_READERS = """if (redis.call('HGET', meta_key, 'schema') or "SCHEMA") ~= "SCHEMA" then
-  return redis.error_reply('SCHEMA another')
+_CHECK_OF_READERS = """do
+  local stands = redis.call('HMGET', meta_key, 'rules', 'floor')
+  if stands[2] and stands[1] ~= "RULES" then return redis.error_reply('RULES ' .. (stands[1] or 0)) end
 end
 """
 """To a reader, a cell that is not there is an empty one."""
 _CHECKING = re.compile(r"--@include .*\b(?:counters|fence|fast_path/end)\b")
-"""What includes one of these parts reads the schema with other counters; creating a cell compares it otherwise."""
+"""What includes one of these parts reads the number with other counters; creating a cell compares it otherwise."""
 
 AT_ONCE = 5_000
 """Words of a list that may be longer than a call takes, in each call."""
@@ -226,12 +227,12 @@ def dry_script(name: str) -> Script:
 
 @cache
 def script(name: str) -> Script:
-    """Load ``lua/<name>.lua`` with its included parts; it fails on a cell of another schema, or that is not there.
+    """Load ``lua/<name>.lua`` with its included parts; it fails on a cell with other rules, or that is not there.
 
     A process may outlive its cell, which was deleted, is being restored, or was written by another version of Omega.
     """
     source = _text(name)
-    source = f"--@const SCHEMA {cell_keys.SCHEMA}\n{source}"
+    source = f"--@const RULES {cell_keys.RULES}\n{source}"
     if name != "create" and not _CHECKING.search(source):
         source = (_CHECK_OF_READERS if name in READING else _CHECK) + source
     keys, arguments = _header(source, "KEYS"), _header(source, "ARGV")

@@ -14,6 +14,7 @@ command = Lazy(
         "backtest": ("omega.cli.cell.backtest", "Run a recording again under other settings, and compare."),
         "limits": ("omega.cli.cell.limits", "Show or set limits on all jobs of a kind."),
         "durability": ("omega.cli.cell.durability", "Show or change what a change needs to be acknowledged."),
+        "upgrade": ("omega.cli.cell.lifecycle:upgrade", "Give a cell the rules of this version of Omega."),
         "delete": ("omega.cli.cell.lifecycle:delete", "Delete a cell and everything in it."),
     },
 )

@@ -1,4 +1,4 @@
-"""``omega cell create`` and ``delete``."""
+"""``omega cell create``, ``upgrade`` and ``delete``."""
 
 import sys
 from collections.abc import Sequence
@@ -178,3 +178,21 @@ def delete(app: App, name: str | None, yes: bool) -> None:
         render.document({"cell": cell.name, "deleted": True, "machines": machines, "jobs": jobs})
     else:
         render.line(f"{what} deleted")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.pass_obj
+def upgrade(app: App, name: str | None) -> None:
+    """Give the cell NAME (or the one given by --cell) the rules of this version of Omega.
+
+    Stop its schedulers, agents and simulated executors first: while one lives, nothing is changed.
+    """
+    from omega.cellstate.keys import RULES
+
+    cell = app.open(name, any_schema=True)
+    before = cell.upgrade()
+    if app.as_json:
+        render.document({"cell": cell.name, "rules": RULES, "before": before})
+    else:
+        render.line(f"cell {cell.name} · rules number {RULES}" + (f", before {before}" if before != RULES else ""))

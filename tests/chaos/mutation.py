@@ -116,7 +116,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "omega/simulation/twin.py": (FAST,),
     "omega/simulation/simple_jobs.py": (FAST,),
     "cellstate/invariants.py": (AUDIT,), "cellstate/derive.py": (AUDIT,), "cellstate/fold.py": (AUDIT,),
-    "cellstate/log_rules.py": (AUDIT,), "cellstate/verify.py": (AUDIT,),
+    "cellstate/verify.py": (AUDIT,),
     "schedulers/rolling.py": (ROLLING, WORLDS), "omega/updating.py": (ROLLING, WORLDS, UPDATES),
 }  # fmt: skip
 """The files, and the arguments of each run of pytest that looks at one; those that find most come first."""

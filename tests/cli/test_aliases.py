@@ -101,7 +101,7 @@ def test_output_formats_of_lists(omega: Omega) -> None:
 
 
 def test_version_is_a_command() -> None:
-    assert set(Omega(None).json("version")) == {"omega", "python", "schema"}
+    assert set(Omega(None).json("version")) == {"omega", "python", "schema", "rules"}
 
 
 @pytest.mark.parametrize("words", [(), ("job",), ("job", "list"), ("store", "backup")])

@@ -5,15 +5,12 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.constraints.evaluation import holds as holds_everywhere
-from omega.cellstate.log_rules import holds
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Position, Transaction
 from omega.cellstate.verify import Report, verify
 from tests.contract.conftest import AnyCell
-from tests.unit.schedulers.constraints.site import site
 
 MACHINES: tuple[Mapping[str, str], ...] = ({"rack": "r1", "gpu": "2"}, {"rack": "r2"}, {})
 
@@ -127,16 +124,3 @@ def test_an_earlier_job_of_the_same_id_is_not_compared(placing: Placing) -> None
     placing.submit("a", "rack == 'r1'")
     assert placing.broken() == []
     assert placing.report().constraints == {"claims": 0, "checked": 0}
-
-
-TEXTS = [
-    "rack == 'r1'", "rack != 'r1'", "rack in ['r1', 'r2']", "rack not in ['r2']", "has gpu", "not has gpu", "gpu >= 2",
-    "gpu < 3 and rack == 'r1'", "gpu > 2 or has rack", "gpu == 2", "gpu in [1, 2]", "gpu <= 1", "machine == 'm1'",
-    "has machine", "rack == 2", "gpu == '2'", "not (rack == 'r2' or gpu == 2)",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_it_evaluates_as_schedulers_do(text: str) -> None:
-    mask = holds_everywhere(text, site(*MACHINES).attributes).tolist()
-    assert [holds(text, {**has, "machine": f"m{i}"}) for i, has in enumerate(MACHINES)] == mask

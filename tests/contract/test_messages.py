@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from omega.cellstate.errors import CellGone
-from omega.cellstate.keys import SCHEMA
+from omega.cellstate.keys import RULES
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -61,12 +61,12 @@ def test_a_late_acknowledgement_removes_nothing(cell: Any, member: Member) -> No
 
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
-def test_no_message_of_another_schema_is_read(cell: Any, member: Member) -> None:
+def test_no_message_of_a_cell_with_other_rules_is_read(cell: Any, member: Member) -> None:
     send(cell, member, 1)
-    cell.client.hset(f"{cell._prefix}meta", "schema", SCHEMA + 1)
-    with pytest.raises(CellGone, match="another version of Omega"):
+    cell.client.hset(f"{cell._prefix}meta", "rules", RULES + 1)
+    with pytest.raises(CellGone, match="use the newer Omega"):
         cell.receive(1)
-    cell.client.hset(f"{cell._prefix}meta", "schema", SCHEMA)
+    cell.client.hset(f"{cell._prefix}meta", "rules", RULES)
     assert placements(cell.receive(1)) == [1]
 
 

@@ -1,6 +1,10 @@
-"""A process changes nothing in a cell of another schema, nor in one that is being restored (every script looks)."""
+"""A process changes nothing in a cell with other rules, nor in one that is being restored (every script looks).
+
+With another schema a cell has other rules too: its number is raised with the schema's.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -9,14 +13,19 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.acl import SCRIPTS
-from omega.cellstate.errors import CellGone
+from omega.cellstate.backup import read_backup
+from omega.cellstate.backup.restore import restore
+from omega.cellstate.durability import Durability
+from omega.cellstate.errors import CellGone, Refused, Unsuitable
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.scripts import READING, script
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
+from omega.cellstate.store import connect_cell
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.verify import verify
 
 
 @pytest.fixture
@@ -29,7 +38,7 @@ def cell(store_url: str) -> Any:
 
 def outlive(cell: RedisCell) -> None:
     """Let another version of Omega replace the cell."""
-    cell.client.hset(keys.prefix(cell.name) + "meta", "schema", keys.SCHEMA + 1)
+    cell.client.hset(keys.prefix(cell.name) + "meta", "rules", keys.RULES + 1)
 
 
 def restoring(cell: RedisCell) -> None:
@@ -43,12 +52,12 @@ def dump(cell: RedisCell) -> dict[bytes, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(set(SCRIPTS) - {"create"}))
-def test_a_script_looks_at_the_schema_first(cell: RedisCell, name: str) -> None:
+def test_a_script_looks_at_the_rules_first(cell: RedisCell, name: str) -> None:
     outlive(cell)
     before, chosen = dump(cell), script(name)
     names = [keys.prefix(cell.name) + key for key in chosen.keys]
     assert "meta" in chosen.keys
-    with pytest.raises(redis.ResponseError, match="SCHEMA"):
+    with pytest.raises(redis.ResponseError, match=f"RULES {keys.RULES + 1}"):
         cell.client.eval(chosen.text, len(names), *names, *["2"] * len(chosen.arguments))
     assert dump(cell) == before
 
@@ -63,7 +72,10 @@ def test_a_script_looks_first_whether_the_cell_is_there(cell: RedisCell, name: s
     assert dump(cell) == before
 
 
-LEAVING = ((outlive, "another version"), (restoring, "has no such cell now"))
+LEAVING = (
+    (outlive, f"has rules number {keys.RULES + 1}, this Omega has number {keys.RULES}; use the newer"),
+    (restoring, "has no such cell now"),
+)
 
 
 @pytest.mark.parametrize(("leave", "said"), LEAVING)
@@ -84,3 +96,59 @@ def test_a_scheduler_and_an_executor_that_outlived_their_cell_are_told(
     with pytest.raises(CellGone, match=said):
         cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 3, "e")
     assert dump(cell) == before
+
+
+def make_older(cell: RedisCell) -> None:
+    cell.client.hset(keys.prefix(cell.name) + "meta", "rules", keys.RULES - 1)
+
+
+def test_a_cell_with_other_rules_is_not_opened(cell: RedisCell, store_url: str) -> None:
+    make_older(cell)
+    with pytest.raises(Unsuitable, match=f"rules number {keys.RULES - 1}, .* {keys.RULES}; run omega cell upgrade"):
+        connect_cell(store_url, cell.name)
+    before = dump(cell)
+    cell._create(Durability(replicas=1, timeout_ms=9), change=True)
+    assert dump(cell) == before
+
+
+def test_rules_are_raised_once_no_member_lives(cell: RedisCell) -> None:
+    cell.register_executor("e", "one", 60_000, 1)
+    cell.register_scheduler("batch/0", "one", 60_000, 1)
+    make_older(cell)
+    with pytest.raises(Refused, match=f"rules number {keys.RULES - 1}, and batch/0, e still run"):
+        cell.upgrade()
+    cell.client.delete(*(f"{keys.prefix(cell.name)}lease:{name}" for name in ("batch/0", "e")))
+    assert cell.upgrade() == keys.RULES - 1
+    assert cell.upgrade() == keys.RULES
+    cell.register_scheduler("batch/1", "two", 60_000, 2)
+    assert cell.upgrade() == keys.RULES, "members with these rules do not matter"
+    assert verify(cell).ok
+
+
+def test_newer_rules_and_other_schemas_are_left_alone(cell: RedisCell) -> None:
+    outlive(cell)
+    with pytest.raises(Unsuitable, match="use the newer Omega"):
+        cell.upgrade()
+    cell.client.hset(keys.prefix(cell.name) + "meta", "schema", keys.SCHEMA + 1)
+    with pytest.raises(Unsuitable, match="written with schema"):
+        cell.upgrade()
+
+
+def test_scripts_with_another_text_and_the_same_rules_work_together(cell: RedisCell) -> None:
+    """Two versions whose scripts differ in text: nothing but the number decides."""
+    chosen = script("hold")
+    other = replace(chosen, text=f"-- another version\n{chosen.text}")
+    names = [keys.prefix(cell.name) + key for key in other.keys]
+    reply: Any = cell.client.eval(other.text, len(names), *names, *["2"] * len(other.arguments))
+    assert reply, "a verdict, not an error"
+    assert cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 1, 100),))], 1, "ada")
+
+
+def test_a_backup_with_newer_rules_is_refused(cell: RedisCell) -> None:
+    backup = read_backup(cell, 1)
+    backup.hashes["meta"][b"rules"] = b"%d" % (keys.RULES + 1)
+    with pytest.raises(Unsuitable, match="use the newer Omega"):
+        restore(cell.client, backup, cell.name, 2, "ada")
+    backup.hashes["meta"][b"rules"] = b"0"
+    restore(cell.client, backup, cell.name, 2, "ada")
+    assert cell.upgrade() == keys.RULES

@@ -25,7 +25,7 @@ WORDS: Mapping[str, str] = {
     "machine remove": "m1", "machine set": "m0 a=b", "machine resize": "m0 --cpu 3",
     "cell create": "prod", "cell list": "",
     "cell status": "", "cell durability": "none", "cell verify": "", "cell record": "{record} --force --for 0.1s",
-    "cell limits": "batch --jobs 5", "cell delete": "", "store status": "",
+    "cell limits": "batch --jobs 5", "cell delete": "", "cell upgrade": "", "store status": "",
     "store acl": "reader", "store backup": "- ", "store restore": "{file}", "pool list": "",
     "pool show": "p", "pool set": "p --weight 2", "pool remove": "p", "pool import": "{pools}", "pool export": "",
     "pool plan": "{pools}", "scheduler list": "", "scheduler status": "", "mapreduce progress": "crawl", "events": "",

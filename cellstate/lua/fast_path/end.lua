@@ -6,9 +6,9 @@
 --@const J_WAS 11, J_ENDED 12, LONG 200
 --@include fast_path/state
 
-local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits',
+local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'rules', 'limits',
   'tasks_finished', 'jobs_finished')
-if counters[6] ~= "SCHEMA" then return redis.error_reply(counters[6] and 'SCHEMA another' or 'NOCELL none') end
+if counters[6] ~= "RULES" then return redis.error_reply(counters[2] and 'RULES ' .. (counters[6] or 0) or 'NOCELL none') end
 local fast, limits, pools_limited = true, counters[7] and counters[7] ~= '0', counters[4] == "POOLS_LIMITED"
 if pools_limited and ARGV[fixed_args + 1] or #ARGV - fixed_args > LONG then
   -- When the first run is not of a simple job, others are likely alike, and reading them all is in vain.

@@ -1,6 +1,6 @@
 -- The cell's counters.
 
-local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools', 'limits', 'schema' }
+local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools', 'limits', 'rules' }
 local meta, meta_was = {}, {}
 do
   local values = redis.call('HMGET', meta_key, unpack(COUNTERS))
@@ -9,4 +9,6 @@ do
     meta[COUNTERS[i]], meta_was[i] = value, value
   end
 end
-if meta.schema ~= SCHEMA then return redis.error_reply(meta.schema == 0 and 'NOCELL none' or 'SCHEMA another') end
+if meta.rules ~= RULES then
+  return redis.error_reply(redis.call('EXISTS', meta_key) == 0 and 'NOCELL none' or 'RULES ' .. meta.rules)
+end

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omega.cellstate import log_rules
 from omega.cellstate.clock import since_1970
-from omega.cellstate.events import Limit, parse
+from omega.cellstate.events import Fact, Limit, parse
+from omega.cellstate.fold import Books
 from omega.cellstate.memory.records import KindRow, limits_of
 from omega.cellstate.model import MOST_PRECEDENCE, Limits
 from omega.cellstate.redis.records import read_kind, write_limits
@@ -108,7 +108,9 @@ def test_limits_of_a_kind_in_every_form() -> None:
     assert read_kind(f"{text} 8 9 10 11", 3) == (limits, 8, (9, 10, 11))
     (said,) = parse("limit batch 5 6 7 2000,3072,4")
     assert isinstance(said, Limit)
-    assert log_rules._limits(said) == limits
+    books = Books(3, 1)
+    books.feed([Fact(1, 0, "ada", said)])
+    assert books.settings["kind batch"] == limits
     row = KindRow("batch", 3)
     row.limit, row.max_jobs, row.lowest, row.highest = (2_000, 3_072, 4), 5, 6, 7
     assert limits_of(row) == limits

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from omega.cellstate.invariants import GROUP_RULES, OF_MEMORY
-from omega.cellstate.log_rules import LOG_RULES_OF_MEMORY
 from omega.cellstate.model import bucket_of
-from omega.cellstate.verify import Report, verify
+from omega.cellstate.verify import LOG_RULES_OF_MEMORY, Report, verify
 from tests.unit.cellstate.audit.town import Town
 
 Edit = Callable[[Town], object]
@@ -41,9 +40,9 @@ RECORDS: list[tuple[str, int, str, str, Edit]] = [
      lambda t: t.words("machines", 6, CAPACITY, 1500)),
     ("machines_follow_from_log", 1, "machine 4", "state is 0",
      lambda t: t.words("machines", 4, STATE, 0)),
-    ("jobs_follow_from_log", 1, "job done group 0", "takes [11, 10] a task, by the log [10, 10]",
+    ("groups_follow_from_log", 1, "job done group 0", "its need is (11, 10), by the log (10, 10)",
      lambda t: t.group("done", need=(11, 10))),
-    ("nothing_is_over", 1, "machine 0", "did not come back smaller",
+    ("machines_follow_from_log", 1, "machine 0", "did not come back smaller",
      lambda t: t.words("machines", 0, CAPACITY, 999)),
     ("runs_are_in_job_records", 2, "job gang group 0", "in the job's record only",
      lambda t: t.put("runs", 4, "")),
@@ -71,7 +70,7 @@ RECORDS: list[tuple[str, int, str, str, Edit]] = [
      lambda t: t.words("machines", 3, NUMBER, 9)),
     ("machines_follow_from_log", 3, "machine 7", "not in the cell",
      lambda t: t.drop("machines", "7")),
-    ("losses_follow_from_log", 4, "job many", "tasks 7 of group 1 are delayed, by the log 7-8",
+    ("groups_follow_from_log", 4, "job many group 1", "tasks 7 are delayed, by the log 7-8",
      lambda t: t.shorten_loss("many", 1, "~7-8:", "~7:")),
     ("counts_add_up", 4, "job part group 0", "do not make its total",
      lambda t: t.group("part", stopped=1)),

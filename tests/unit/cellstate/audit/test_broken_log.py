@@ -106,7 +106,7 @@ TRIMMED: list[tuple[int, int, str, str, Edit]] = [
      lambda t: t.job("low", precedence=9)),
     (7, 2, "gang part", "left 3 unplaced",
      lambda t: t.job("part", gang=1)),
-    (7, 1, "job strict group 0", "takes [100, 10] a task, by the log [5000, 10]",
+    (7, 1, "job strict group 0", "its need is (100, 10), by the log (5000, 10)",
      lambda t: t.replace_fact("strict 0 0 100", "strict 0 0 5000", start=7)),
     (15, 5, "placement 3", "tasks 2 ended before",
      lambda t: t.replace_fact("failed 3 0 many 0 5", "failed 3 0 many 0 2", start=15)),

@@ -1,14 +1,14 @@
 """A member that registers again while the cell is verified is no violation; one with a wrong incarnation is."""
 
 from omega.cellstate.fold import Books
-from omega.cellstate.log_rules import members_follow_from_log
 from omega.cellstate.primary import Primary
+from omega.cellstate.verify import settings_follow_from_log
 
 
 def places(on_record: int, by_the_log: int) -> set[str]:
     primary, books = Primary(resources=("cpu",), members={"batch/0": on_record}), Books(1, 2)
-    books.members = {"batch/0": by_the_log}
-    return {violation.where for violation in members_follow_from_log(primary, books)}
+    books.settings = {"member batch/0": by_the_log}
+    return {violation.where for violation in settings_follow_from_log(primary, books)}
 
 
 def test_only_the_same_incarnation_is_found_twice() -> None:

@@ -104,8 +104,8 @@ CASES: dict[str, tuple[Change, Found | Listed]] = {
     "more indices of a resized job":
         (lambda t: t.group("next", indices=15), Found("job next", "its indices are 15")),
     "more failures of a retried task":
-        (rest("served", ":30:1:3", ":30:5:3"), Found("job served", "was retried 5 times")),
-    "more losses of a task": (rest("lossy", "~0:2:", "~0:5:"), Found("job lossy", "was lost 5 times")),
+        (rest("served", ":30:1:3", ":30:5:3"), Found("job served group 0", "was retried 5 times")),
+    "more losses of a task": (rest("lossy", "~0:2:", "~0:5:"), Found("job lossy group 0", "was lost 5 times")),
     "an attribute more on a machine without any":
         (attribute("zone", "z", "m0"), Found("machine 0", r"its attributes are {'zone': 'z'}, by the log {}")),
     "an attribute more on a machine with some": (attribute("gpu", "1", "h1"), Found("machine 8", "its attributes are")),
