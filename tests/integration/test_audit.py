@@ -155,7 +155,7 @@ def test_a_cell_is_ok_while_schedulers_commit(store_url: str) -> None:
             assert report.violations == ()
             versions.append(report.version)
         cell.client.hset("omega:1:{audit-busy}:names", "ghost", "999")
-        assert [each.where for each in verify(cell).violations] == ["machine name ghost"], "a real one is confirmed"
+        assert [each.where for each in verify(cell).violations] == ["names ghost"], "a real one is confirmed"
     finally:
         done.set()
         for thread in threads:
