@@ -34,8 +34,9 @@ def check_schema(backup: Image) -> None:
     """Raise Unsuitable unless the records of a backup have the schema of this version, and not newer rules."""
     if backup.schema != keys.SCHEMA:
         raise Unsuitable(f"cell {backup.cell}: {keys.other_schema(backup.schema)}")
-    if (rules := int(backup.hashes["meta"].get(b"rules", 0))) > keys.RULES:
-        raise Unsuitable(f"cell {backup.cell} {keys.other_rules(rules)}")
+    rules = backup.hashes["meta"].get(b"rules", b"")
+    if rules.isdigit() and int(rules) > keys.RULES:
+        raise Unsuitable(f"cell {backup.cell} {keys.other_rules(int(rules))}")
 
 
 def read_backup(cell: StoredCell, at_ms: int, told: Told = lambda _: None) -> Image:
