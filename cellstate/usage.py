@@ -32,7 +32,7 @@ class Account:
         self.stated: tuple[Resources, Resources] = (0,) * dimensions, (0,) * dimensions
         """What `Usage.state` set."""
         self.sums = [self.held]
-        """Its own list, and the other sums in which what is held counts; an only account's is that of its leaf pool."""
+        """Its own list, and the sums in which what is held counts."""
         self.wants = [self.wanted]
         """The same for what is wanted."""
         self.landing: Resources | None = None
@@ -68,9 +68,6 @@ class Usage:
         self._changes: list[Sequence[int]] = []
         self._wants: dict[str, list[int]] | None = None
         """What leaf pools want, from the first query on."""
-        self._alone: dict[str, Account] = {}
-        """By leaf pool an account whose own list is the sum of what the leaf pool holds: it is the only one."""
-        self._wanting_alone: dict[str, Account] = {}
         self._unused = 0
         self.generation = 0
         """How often sums were rebuilt: a sum that `sum_of_leaf` returned before is no longer updated."""
@@ -189,29 +186,11 @@ class Usage:
 
     def _add_to(self, axis: str, account: Account) -> None:
         """Count an account in the sums of an axis."""
-        sums, name = self._held[axis], _AXES[axis](account.whose)
-        if axis != "leaf":
-            account.sums.append(_count(sums, name, account.held))
-        elif name not in sums:
-            sums[name] = account.held
-            self._alone[name] = account
-        else:
-            if (other := self._alone.pop(name, None)) is not None:  # its list becomes the sum
-                other.held = other.held[:]
-                other.sums.append(other.held)
-            account.sums.append(_count(sums, name, account.held))
+        account.sums.append(_count(self._held[axis], _AXES[axis](account.whose), account.held))
 
     def _add_wants(self, account: Account, wants: dict[str, list[int]]) -> None:
         """Count an account in what leaf pools want."""
-        name = leaf_of(*account.whose)
-        if name not in wants:
-            wants[name] = account.wanted
-            self._wanting_alone[name] = account
-            return
-        if (other := self._wanting_alone.pop(name, None)) is not None:
-            other.wanted = other.wanted[:]
-            other.wants.append(other.wanted)
-        account.wants.append(_count(wants, name, account.wanted))
+        account.wants.append(_count(wants, leaf_of(*account.whose), account.wanted))
 
     def _sums(self, axis: str) -> dict[str, list[int]]:
         """Return the amounts held by each user or pool, kept up to date from now on."""
@@ -238,7 +217,6 @@ class Usage:
             whose: each for whose, each in self._accounts.items() if id(each) in booked or not each.idle()
         }
         self._unused, self._held, self._wants = 0, {}, None
-        self._alone, self._wanting_alone = {}, {}
         self.generation += 1
         for each in self._accounts.values():
             each.sums, each.wants = [each.held], [each.wanted]

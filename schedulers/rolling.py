@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.digest.failures import failed_tasks
+from omega.cellstate.digest.history import failed_tasks
 from omega.cellstate.errors import Overtaken, Refused
 from omega.cellstate.model import GroupStatus, Job, JobState, TakeOver, bucket_of
 from omega.schedulers.array_numbers import is_array, run_again

@@ -1,21 +1,20 @@
 """Results of tasks as records of a few bytes: state, reason, machine, start and end.
 
-The tasks of a group are divided into chunks of `CHUNK`. A chunk has a run for each sequence of equal results:
-
-    head      varint    (tasks − 1) × 8 + state
-    machine   varint    its index; this and the following only of tasks that were placed
-    start     varint    ms after the start of the run before, of the first run after the job's submission; zigzag
-    length    varint    ms, of tasks that do not run
-    reason    varint    of failed and stopped tasks: the number of the reason in the job's history
-
-A run of one task has at most 16 bytes on up to 2,097,152 machines, if it ran for less than a year.
+The tasks of a group are divided into chunks of `CHUNK`. A chunk is six lists of numbers (MessagePack), with a place for
+each run of equal results: the number of tasks, their state, machine (its index), start (ms after that of the run
+before; of the first run after the job's submission), length (ms; 0 while they run) and reason (of failed and stopped
+tasks: its number in the job's history). Of tasks that were not placed all but the number is 0. A run has
+at most 26 bytes beside the lists.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+import msgpack
+
 from omega.cellstate import ranges
+from omega.cellstate.digest.hours import unpacked
 from omega.cellstate.events import Fail, Outcome, TaskEvent
 
 CHUNK = 256
@@ -46,38 +45,33 @@ _STATE_OF = {name: state for state, name in enumerate(STATES)} | {"fail": FAILED
 
 def pack_results(results: Sequence[TaskResult], base_ms: int) -> bytes:
     """Return the record of a chunk; `base_ms` is the submission of the job."""
-    out, before = bytearray(), base_ms
+    runs, before = list[tuple[int, ...]](), base_ms
     for result, run in groupby(results):
         state, machine, (start, end), reason = result
-        _varint(out, (sum(1 for _ in run) - 1) * 8 + state)
+        count = sum(1 for _ in run)
         if state == NONE:
+            runs.append((count, NONE, 0, 0, 0, 0))
             continue
-        _varint(out, machine)
-        _varint(out, 2 * (start - before) if start >= before else 2 * (before - start) - 1)
+        length = 0 if state == RUNNING else max(0, end - start)
+        runs.append((count, state, machine, start - before, length, reason if state in _WITH_REASON else 0))
         before = start
-        if state != RUNNING:
-            _varint(out, max(0, end - start))
-        if state in _WITH_REASON:
-            _varint(out, reason)
-    return bytes(out)
+    record: bytes = msgpack.packb([*zip(*runs, strict=True)] or [()] * 6)
+    return record
 
 
 def unpack_results(record: bytes, base_ms: int) -> list[TaskResult]:
     """Return the results of a chunk's tasks. Raises ValueError."""
     results: list[TaskResult] = []
-    numbers, before = _varints(record), base_ms
-    for head in numbers:
-        count, state = divmod(head, 8)
-        if len(results) + count >= CHUNK:
-            raise ValueError(f"{head} is not the head of a run within {CHUNK} tasks")
-        if state == NONE:
-            results += [NOTHING] * (count + 1)
-            continue
-        machine, code = _next(numbers), _next(numbers)
-        before += code // 2 if code % 2 == 0 else -(code // 2) - 1
-        end = 0 if state == RUNNING else before + _next(numbers)
-        reason = _next(numbers) if state in _WITH_REASON else 0
-        results += [TaskResult(state, machine, (before, end), reason)] * (count + 1)
+    before = base_ms
+    for run in zip(*unpacked(record, *(list,) * 6), strict=True):
+        count, state, machine, delay, length, reason = run
+        if not all(type(number) is int for number in run) or not 0 <= state < len(STATES):
+            raise ValueError(f"{run} is not a run of results")
+        if not 0 < count <= CHUNK - len(results) or min(machine, length, reason) < 0:
+            raise ValueError(f"{run} is not a run within {CHUNK} tasks")
+        before += delay
+        times = (before, 0 if state == RUNNING else before + length)
+        results += [NOTHING if state == NONE else TaskResult(state, machine, times, reason)] * count
     return results
 
 
@@ -142,33 +136,6 @@ def _left(before: TaskResult, machine: int, at_ms: int, reason: int) -> TaskResu
         return before
     start, end = before.times
     return before._replace(times=(start, max(end, at_ms)), reason=reason or before.reason)
-
-
-def _varint(out: bytearray, number: int) -> None:
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-
-
-def _varints(record: bytes) -> Iterator[int]:
-    number, shift = 0, 0
-    for byte in record:
-        number |= (byte & 127) << shift
-        if byte < 128:
-            yield number
-            number, shift = 0, 0
-        else:
-            shift += 7
-    if shift:
-        raise ValueError("it ends in the middle of a number")
-
-
-def _next(numbers: Iterator[int]) -> int:
-    number = next(numbers, None)
-    if number is None:
-        raise ValueError("it ends in the middle of a run")
-    return number
 
 
 def field_of(job_id: str, group: int, chunk: int) -> str:

@@ -116,7 +116,8 @@ def _write_file(app: App, names: Sequence[str], path: Path) -> list[dict[str, An
 
 def _write(app: App, names: Sequence[str], stream: BinaryIO, what: str) -> list[dict[str, Any]]:
     """Write cells to an empty file that can be read, and read each of them back. Raises BadInput if one differs."""
-    from omega.cellstate.backup import file as backup_file, read_backup
+    from omega.cellstate import backup as backup_file
+    from omega.cellstate.backup import read_backup
     from omega.cli.version import number
     from omega.queries.cells import contents
 
@@ -202,7 +203,7 @@ def _keep(app: App, name: str, file: Path) -> str:
 
 
 def _read(file: str) -> "list[Image]":
-    from omega.cellstate.backup import file as backup_file
+    from omega.cellstate import backup as backup_file
 
     try:
         with Path(file).open("rb") as stream:
@@ -222,7 +223,7 @@ def _about(app: App, name: str) -> str:
 
 def _announce_missing(app: App, each: "Image", into: str, there: Collection[str]) -> None:
     """Print which machines of a backup have no live agent now, before anything is changed."""
-    from omega.cellstate.backup.restore import without_agent
+    from omega.cellstate.backup import without_agent
 
     agents = app.open(into).agents() if into in there else {}
     missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
@@ -237,7 +238,7 @@ def _announce_missing(app: App, each: "Image", into: str, there: Collection[str]
 
 
 def _restore(app: App, each: "Image", into: str) -> dict[str, Any]:
-    from omega.cellstate.backup import restore as writing
+    from omega.cellstate import backup as writing
     from omega.cellstate.server import connect
     from omega.cellstate.verify import verify
 

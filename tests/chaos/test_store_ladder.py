@@ -14,8 +14,7 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.backup import read_backup
-from omega.cellstate.backup.restore import restore
+from omega.cellstate.backup import read_backup, restore
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec
 from omega.cellstate.redis import RedisCell

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate import keys
-from omega.cellstate.backup import file as backup_file, read_backup
+from omega.cellstate import backup as backup_file, keys
+from omega.cellstate.backup import read_backup
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.replies import CommitRequest

@@ -8,8 +8,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from omega.cellstate.backup import Image, file as backup_file, read_backup
-from omega.cellstate.backup.restore import AHEAD, restore
+from omega.cellstate import backup as backup_file
+from omega.cellstate.backup import AHEAD, Image, read_backup, restore
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell, cells

@@ -13,8 +13,7 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.acl import SCRIPTS
-from omega.cellstate.backup import read_backup
-from omega.cellstate.backup.restore import restore
+from omega.cellstate.backup import read_backup, restore
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import CellGone, Refused, Unsuitable
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from omega.cellstate.backup import read_backup
-from omega.cellstate.backup.restore import restore
+from omega.cellstate.backup import read_backup, restore
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell

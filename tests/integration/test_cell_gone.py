@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate import keys
-from omega.cellstate.backup import Image, read_backup
-from omega.cellstate.backup.restore import restore
+from omega.cellstate.backup import Image, read_backup, restore
 from omega.cellstate.errors import CellGone
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell

@@ -11,8 +11,7 @@ import anyio.to_process
 import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.backup import read_backup
-from omega.cellstate.backup.restore import restore
+from omega.cellstate.backup import read_backup, restore
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup, bucket_of
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from omega.cellstate.backup import read_backup
-from omega.cellstate.backup.restore import restore
+from omega.cellstate.backup import read_backup, restore
 from omega.cellstate.errors import StoreFull
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell

@@ -1,4 +1,7 @@
-"""Single changes of a stored cell that once went unnoticed: the audit finds each, or the page lists it."""
+"""Changes of a stored cell that once went unnoticed, some with all that is stored beside them.
+
+The audit finds each, or the page lists it.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,6 +19,7 @@ from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
 IN_2096 = 3_976_300_800_000
 Change = Callable[[Town], object]
+LOSS = r"^~([^:]+):(\d+):(\d+):"
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,35 @@ def count(name: str, more: int) -> Change:
 
 def drop(key: str) -> Change:
     return lambda town: town.client.delete(town.prefix + key)
+
+
+def losses(town: Town, change: Callable[[re.Match[str]], str]) -> None:
+    rest = town.fields("lossy")["groups"][0]["rest"]
+    now, edits = re.subn(LOSS, change, rest)
+    assert edits == 1, rest
+    town.group("lossy", 0, rest=now)
+
+
+def delayed_for_decades(town: Town) -> None:
+    losses(town, lambda m: f"~{m[1]}:{m[2]}:{IN_2096}:")
+    town.client.zadd(town.prefix + "housekeeping", {"lossy": IN_2096})
+
+
+def total_of_a_tree(town: Town) -> None:
+    words = town.text("pools", "t1").split()
+    assert words[0] == "40"
+    town.put("pools", "t1", " ".join(["41", *words[1:]]))
+
+
+def fact(town: Town, before: str, after: str) -> None:
+    """Replace a part of one fact of the log."""
+    key = town.prefix + "log"
+    entries = town.client.xrange(key)
+    assert sum(before in fields[b"facts"].decode() for _, fields in entries) == 1
+    town.client.delete(key)
+    for name, fields in entries:
+        text = fields[b"facts"].decode().replace(before, after)
+        town.client.xadd(key, {**fields, b"facts": text}, id=name)
 
 
 CASES: dict[str, tuple[Change, Found | Listed]] = {
@@ -158,6 +191,37 @@ CASES: dict[str, tuple[Change, Found | Listed]] = {
         (drop("confirmed"), Listed("`directories` `confirmed` `settling` `unsettled`", "any")),
     "a report of lost versions without its number":
         (lambda t: t.put("cuts", "last", ""), Found("cuts last", "invalid literal")),
+    "lost tasks that are delayed for decades":
+        (delayed_for_decades, Found("job lossy", f"delayed until {IN_2096} ms")),
+    "more losses of a delayed task":
+        (lambda t: losses(t, lambda m: f"~{m[1]}:3:{m[3]}:"),
+         Found("job lossy group 0", "was lost 3 times, by the log")),
+    "fewer losses of a delayed task":
+        (lambda t: losses(t, lambda m: f"~{m[1]}:1:{m[3]}:"),
+         Found("job lossy group 0", "was lost 1 times, by the log from 2 to 2")),
+    "another total of a tree": (total_of_a_tree, Found("pools t1", r"is '41 - .*', by the records '40 - ")),
+    "a job that no other waits for":
+        (lambda t: t.job("high", links=">*"), Found("job high", "is awaited, by the log by no job")),
+    "a job that waits for nobody":
+        (lambda t: t.job("done", links="<nobody"), Found("job done", r"waits for \['nobody'\], which the log")),
+    "another author of the epoch":
+        (lambda t: t.put("epoch", "by", "batch/1"), Found("epoch", r"'batch/1'\), by the log .*'batch/0'")),
+    "another version of the epoch": (lambda t: t.put("epoch", "published", 1), Found("epoch", "1, 'batch/0'")),
+    "other pools of the epoch":
+        (lambda t: t.put("epoch", "pools", 1), Found("pools of the epoch", "is 1, by the log 6")),
+    "a deadline of a machine that is up":
+        (lambda t: t.put("drains", "0", "1"), Found("machine 0", "is to be emptied and is up")),
+    "other settings of a machine":
+        (lambda t: t.put("operator", "0", "7 -\n"), Found("machine 0", "differs from what operators set of it")),
+    "settings of no machine":
+        (lambda t: t.put("operator", "99", "- -\n"),
+         Found("machine 99", "has settings of operators and is not in the cell")),
+    "a machine without its tree":
+        (lambda t: t.drop("trees", "0"), Found("trees 0", "is not there, by the records it is '0'")),
+    "a fact of another tree":
+        (lambda t: fact(t, "machine 2 tree 0 ", "machine 2 tree 1 "),
+         Found("machine 2", "its tree is '0', by the log '1'")),
+    "a machine in another tree": (lambda t: t.put("trees", "0", "1"), Found("trees 0", "is '1', by the records '0'")),
 }  # a table # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from hypothesis import given, strategies as st
+from msgpack import packb
 
 from omega.cellstate.digest.results import (
     CHUNK,
@@ -34,20 +35,28 @@ def result(draw: st.DrawFn) -> TaskResult:
 
 
 @given(st.lists(result(), max_size=CHUNK))
-def test_a_chunk_is_read_as_it_was_written_in_16_bytes_a_task(results: list[TaskResult]) -> None:
+def test_a_chunk_is_read_as_it_was_written_in_26_bytes_a_task(results: list[TaskResult]) -> None:
     record = pack_results(results, BASE)
     assert unpack_results(record, BASE) == results
-    assert len(record) <= 16 * len(results)
+    assert len(record) <= 26 * len(results) + 19
 
 
 def test_equal_neighbours_are_one_run() -> None:
     alike = [TaskResult(FINISHED, 3, (BASE + 1, BASE + 5))] * CHUNK
-    assert len(pack_results(alike, BASE)) <= 6
+    assert len(pack_results(alike, BASE)) <= 16
 
 
-@pytest.mark.parametrize("record", [b"\x07", b"\x01", b"\x80", bytes([0xFA, 0x0F, 0, 0, 0]) * 2, b"\x03\x00\x00\x00"])
+RUN = (1, FINISHED, 0, 0, 0, 0)
+DAMAGED = [
+    b"", b"\xc1", packb({}), packb([[1]] * 5), packb([[1], [1], [0], [0], [0], []]),
+    *(packb([[x] for x in (*RUN[:at], wrong, *RUN[at + 1 :])])
+      for at, wrong in ((0, CHUNK + 1), (0, 0), (1, 8), (1, "1"), (2, -1), (3, 0.5), (4, -1), (5, -1))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("record", DAMAGED)
 def test_damaged_chunks_are_refused(record: bytes) -> None:
-    with pytest.raises(ValueError, match=r"head|middle"):
+    with pytest.raises(ValueError, match=r"run|readable|values|zip|[Uu]npack"):
         unpack_results(record, BASE)
 
 
