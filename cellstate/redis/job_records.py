@@ -51,6 +51,8 @@ _HEAD, _JOB = Struct(f"<B{_codes(_NUMBERS)}"), Struct(f"<B{_codes(_NUMBERS, _WAN
 """The number of resources, then the numbers of a job: all, and those that are wanted."""
 _NAMES, _GROUP_NAMES = [field.name for field in _NUMBERS], [field.name for field in _GROUP_NUMBERS]
 _HEAD_BYTES = _HEAD.size
+_WIDTHS, _GROUP_WIDTHS = tuple(map(schema.width, _TEXTS)), tuple(map(schema.width, _GROUP_TEXTS))
+"""Bytes of the lengths of texts."""
 
 
 @lru_cache
@@ -58,10 +60,10 @@ def _group_struct(resources: int) -> Struct:
     return Struct(f"<{_codes(_GROUP_NUMBERS)}{resources}Q")
 
 
-def _read_texts(record: bytes, at: int, fields: Sequence[Field]) -> tuple[list[str], int]:
+def _read_texts(record: bytes, at: int, widths: Sequence[int]) -> tuple[list[str], int]:
     found = list[str]()
-    for field in fields:
-        start = at + schema.width(field)
+    for width in widths:
+        start = at + width
         at = start + int.from_bytes(record[at:start], "little")
         if at > len(record):
             raise ValueError("a record that ends within a text")
@@ -79,7 +81,7 @@ def decode(record: bytes, dimensions: int) -> Fields:
     resources, *numbers = _HEAD.unpack_from(record)
     fields: Fields = dict(zip(_NAMES, numbers, strict=True))
     end = _HEAD_BYTES + fields["size"] * _group_struct(resources).size
-    texts, at = _read_texts(record, end, _TEXTS)
+    texts, at = _read_texts(record, end, _WIDTHS)
     fields |= zip((field.name for field in _TEXTS), texts, strict=True)
     fields["groups"] = _groups(record[_HEAD_BYTES:end], record[at:], resources, dimensions)
     return fields
@@ -92,7 +94,7 @@ def _groups(numbers: bytes, texts: bytes, resources: int, dimensions: int) -> li
     groups, at, more = list[Fields](), 0, (0,) * (dimensions - resources)
     for values in _group_struct(resources).iter_unpack(numbers):
         group: Fields = dict(zip(_GROUP_NAMES, values, strict=False))
-        found, at = _read_texts(texts, at, _GROUP_TEXTS)
+        found, at = _read_texts(texts, at, _GROUP_WIDTHS)
         group["waiting"], group["runs"], group["rest"] = found
         group["need"] = values[len(_GROUP_NAMES) :] + more
         groups.append(group)
@@ -279,7 +281,7 @@ def _shared(
     numbers: bytes, texts: bytes, resources: int, dimensions: int
 ) -> tuple[tuple[str, str, _Links, int], tuple[GroupStatus, ...]]:
     """Read what jobs that are alike share: the texts after the name and where they end, the groups without runs."""
-    (kind, submitter, *_, links), at = _read_texts(texts, 0, _TEXTS[1:])
+    (kind, submitter, *_, links), at = _read_texts(texts, 0, _WIDTHS[1:])
     groups = _groups(numbers, texts[at:], resources, dimensions)
     return (kind, submitter, _links(links), at), tuple(_group(group, None) for group in groups)
 
