@@ -121,8 +121,8 @@ def _read_log(cell: StoredCell, backup: Image, told: Told) -> None:
 
 # Files
 
-MAGIC, FORMAT = "omega-backup", 2
-"""The second format has primary records alone."""
+MAGIC, FORMAT = "omega-backup", 3
+"""From the second format on there are primary records alone; in the third a job has numbers of fixed widths."""
 LARGEST_OBJECT = 256 * 2**20
 MOST_ITEMS, MOST_BYTES = 2 * CHUNK, 16 * 2**20
 """What a piece has at most; a pair or an entry of more bytes is a piece of its own."""

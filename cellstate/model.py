@@ -15,7 +15,7 @@ from zlib import crc32
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput, OmegaError, Overtaken, Refused
 from omega.cellstate.plain_text import MOST_BYTES, MOST_STARTED, check_text, check_texts, size_of
-from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources, largest_sum, shown
+from omega.cellstate.resources import LARGEST, LARGEST_COUNT, MOST_TOGETHER, Resources, largest_sum, shown
 from omega.cellstate.schema import GROUP_SPEC, SPEC
 from omega.cellstate.tasks import TaskLoss
 
@@ -364,10 +364,10 @@ class JobSpec:
     def check_numbers(self) -> None:
         """Refuse a job with tasks, durations or a sum of needs beyond the ranges of exact numbers (semantics 12)."""
         groups, total = self.groups, self.total
-        if total > LARGEST:
-            raise BadInput(f"job {self.name}: {total} tasks; the most is {LARGEST}")
-        if any(not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST for group in groups):
-            raise BadInput(f"job {self.name}: a group's tasks and duration are from 0 to {LARGEST}")
+        if total > LARGEST_COUNT or any(group.count < 0 for group in groups):
+            raise BadInput(f"job {self.name}: {total} tasks; the most is {LARGEST_COUNT}")
+        if any(not 0 <= group.duration_ms <= LARGEST for group in groups):
+            raise BadInput(f"job {self.name}: a group's duration is from 0 to {LARGEST}")
         one = groups[0] if len(groups) == 1 else None
         most = max(one.need, default=0) * one.count if one else largest_sum((each.need, each.count) for each in groups)
         if most > MOST_TOGETHER:
@@ -571,7 +571,7 @@ def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> Omeg
         "often": f"was updated too often ({len(job.groups)} task groups); submit it again",
         "lane": "keeps its user, its pool and its expected_duration; to change them, submit it again",
         "large": "would have more tasks, or would have had, or need more of a resource, than are counted exactly;"
-        f" the most is {LARGEST} tasks and {MOST_TOGETHER} of a resource",
+        f" the most is {LARGEST_COUNT} tasks and {MOST_TOGETHER} of a resource",
         "many": f"a gang of more than {MOST_CLAIMS} tasks; that is the most in one transaction",
     }
     return Refused(f"job {job_id}: {said[status]}")

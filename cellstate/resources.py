@@ -18,6 +18,7 @@ from omega.cellstate.errors import BadInput
 Resources = tuple[int, ...]
 
 LARGEST = 10**14 - 1
+LARGEST_COUNT = 2**32 - 1
 BIG, MOST_TOGETHER = 4 * 10**9, 5 * 10**15
 """Where a machine has more than `BIG` of a resource, all have at most `MOST_TOGETHER`: sums stay below 2^53."""
 MOST_DIMENSIONS = 12

@@ -4,9 +4,11 @@ The scripts' codec is text that is generated here (`lua`; scripts include it as 
 (cellstate/redis/job_records.py), which the audit uses too, is made of the same tables. A new field is one line here,
 plus its use. Older records do not have it: that is a new schema number (keys.SCHEMA).
 
-A record is bytes: form, the changing fields of the job, its fixed fields, then its groups. All numbers are unsigned and
-little-endian; a text has its length in front. The fields of a section stand in the order of its table, numbers before
-texts. The form is the width of the groups' counts and amounts: 1, 2, 4 or 8 bytes for counts, 4 or 8 for amounts.
+A record is bytes, numbers first: of how many resources it says the needs, the numbers of the job, those that change
+first, and of each group its numbers and the need of a task, an amount of each resource. Then follow the texts: those of
+the job, the fixed ones first, and those of each group. All numbers are unsigned and little-endian; a text has its
+length in front. The fields of a section stand in the order of its table. A cell may have got resources after a record
+was written: a reader adds amounts of 0.
 """
 
 from collections.abc import Sequence
@@ -28,8 +30,8 @@ class Seen(Enum):
 class Field(NamedTuple):
     """A field: its name, its form and its meaning.
 
-    Forms: ``1 2 4 8`` a number of so many bytes, ``?`` yes or no, ``c`` a count, ``a`` an amount, ``h`` two
-    hexadecimal digits, ``t`` a text of at most 255 bytes, ``T`` a longer one.
+    Forms: ``1 2 4 8`` a number of so many bytes, ``?`` yes or no, ``c`` a count, ``a`` an amount, ``t`` a text of at
+    most 255 bytes, ``T`` a longer one.
     """
 
     name: str
@@ -51,12 +53,12 @@ CHANGING = (
 
 FIXED: tuple[Field, ...] = (
     Field("gang", "1", "model.Gang"),
-    Field("bucket", "h", "model.bucket_of its id", seen=Seen.OWN),
+    Field("bucket", "1", "model.bucket_of its id", seen=Seen.OWN),
     Field("precedence", "4", ""),
     Field("order", "8", "number of its submission", seen=Seen.OWN),
     Field("submitted", "8", "ms, by the clock of the submitter", seen=Seen.OWN),
     Field("gang_min", "2", "tasks of a gang that are placed together; 0: all of them"),
-    Field("lane", "t", "number of its lane (lua/parts/lanes.lua)", seen=Seen.DECLARED),
+    Field("lane", "4", "number of its lane (lua/parts/lanes.lua)", seen=Seen.DECLARED),
     Field("name", "t", "empty when it is the id", seen=Seen.OWN),
     Field("kind", "t", "", seen=Seen.DECLARED),
     Field("submitter", "t", "author of its submission, as in the log", seen=Seen.DECLARED),
@@ -84,7 +86,7 @@ GROUP = (
     Field("runs", "T", '"placement@machine," each, "@machine," of the next id, "!…" leaving', seen=Seen.DECLARED),
     Field("rest", "T", '"losses#live!going" where there is any (lua/parts/losses.lua, placements.lua)', seen=Seen.OWN),
 )
-"""Fields of a task group. The needs of a task, an amount of each resource, follow the texts."""
+"""Fields of a task group. The needs of a task, an amount of each resource, follow the numbers."""
 
 
 class SpecField(NamedTuple):
@@ -156,34 +158,12 @@ REPLACED = 4
 NEVER = 65_535
 """A budget of losses: none is survived, and no eviction either."""
 
-COUNTS, AMOUNTS = (1, 2, 4, 8), (4, 8)
-"""Widths in bytes. The form of a record is the number of its counts' width plus 4 times that of its amounts'."""
+_WIDTHS = {"?": 1, "t": 1, "T": 4, "c": 4, "a": 8}
 
 
-def form_of(indices: int, amount: int) -> int:
-    """Return the form of a record for its largest counts and amounts; counts never exceed the indices."""
-    counts = next(i for i, width in enumerate(COUNTS) if indices < 1 << 8 * width)
-    return counts + 4 * next(i for i, width in enumerate(AMOUNTS) if amount < 1 << 8 * width)
-
-
-def width(field: Field, form: int) -> int:
-    """Bytes of a number, or of a text's length, in a record of a form."""
-    widths = {"?": 1, "h": 2, "t": 1, "T": 4, "c": COUNTS[form % 4], "a": AMOUNTS[form // 4]}
-    return widths.get(field.form) or int(field.form)
-
-
-def blank(section: Sequence[Field]) -> dict[str, str | int]:
-    """Return the fields of a section, empty or 0."""
-    return {field.name: "" if is_text(field) else 0 for field in section}
-
-
-def bare(section: Sequence[Field]) -> int:
-    """Bytes of a section of a job when all its texts are empty."""
-    return sum(width(field, 0) for field in section)
-
-
-def _numbers(section: Sequence[Field]) -> list[Field]:
-    return [field for field in section if not is_text(field)]
+def width(field: Field) -> int:
+    """Bytes of a number, or of a text's length."""
+    return _WIDTHS.get(field.form) or int(field.form)
 
 
 def is_text(field: Field) -> bool:
@@ -191,87 +171,127 @@ def is_text(field: Field) -> bool:
     return field.form in "tT"
 
 
+def numbers(section: Sequence[Field]) -> list[Field]:
+    """Return the fields of a section that are numbers."""
+    return [field for field in section if not is_text(field)]
+
+
+def texts(section: Sequence[Field]) -> list[Field]:
+    """Return the fields of a section that are texts."""
+    return [field for field in section if is_text(field)]
+
+
+def blank(section: Sequence[Field]) -> dict[str, str | int]:
+    """Return the fields of a section, empty or 0."""
+    return {field.name: "" if is_text(field) else 0 for field in section}
+
+
+def job_numbers() -> list[Field]:
+    """Return the numbers of a job in the order of its record."""
+    return [*numbers(CHANGING), *numbers(FIXED)]
+
+
+def job_texts() -> list[Field]:
+    """Return the texts of a job in the order of its record."""
+    return [*texts(FIXED), *texts(CHANGING)]
+
+
 # The scripts' codec
 
+_FIELDS = """-- Generated from cellstate/schema.py: where the fields of a job's record are.
+--@const {constants}
+
+-- The texts of a job, in the order of their tables, and where they end.
+local function read_texts(record)
+  local size = byte(record, SIZE_AT) + 256 * byte(record, SIZE_AT + 1)
+  return unpack_numbers('<{text}', record, HEAD_BYTES + 1 + size * (GROUP_BYTES + 8 * byte(record)))
+end
+"""
+
 _LUA = """-- Generated from cellstate/schema.py: reads and writes the record of a job.
-{constants}
-local GROUP_FORMATS, whole_formats = {{ {groups} }}, {{}}
-local function group_format(form)
-  local whole = whole_formats[form]
-  if not whole then
-    whole = GROUP_FORMATS[form] .. string.rep(form < 4 and 'I4' or 'I8', R)
-    whole_formats[form] = whole
-  end
-  return whole
+local GROUP = '<{group}' .. string.rep('I8', R)
+
+-- The format and the bytes of a group of a record that says the needs of so many resources.
+local function layout_of(resources)
+  local layout = resources == R and GROUP or '<{group}' .. string.rep('I8', resources)
+  return layout, GROUP_BYTES + 8 * resources
 end
 
--- A job without its groups; its form, and where its groups begin. fixed: the bytes of its fixed fields.
-local function read_head(id, text)
-  local form, {names}, at = unpack_numbers('<I1{changing}{fixed}', text)
+-- A job without its groups; the resources of its record, and where the texts of its groups begin.
+local function read_head(id, record)
+  local resources, {heads} = unpack_numbers('<I1{head}', record)
+  local {texts}, at = read_texts(record)
   if name == '' then name = id end
   return {{
-    id = id, fixed = sub(text, CHANGING_BYTES + #links, at - 1), {reads},
+    id = id, {reads},
     groups = false, placed = 0, unplaced = 0, delayed = 0, lossy = false, was_complete = false, was_pending = false,
     touched = false, returned = false,
-  }}, form, at
+  }}, resources, at
 end
 
-local function write_head(j, form)
+local function write_head(j)
+  return pack_numbers('<I1{head}', R, {writes})
+end
+
+-- The texts of a job of one group.
+local function write_texts(j, g)
   local name = j.name ~= j.id and j.name or ''
-  return pack_numbers('<I1{changing}', form, {writes_changing})
-    .. (j.fixed or pack_numbers('<{fixed}', {writes_fixed}))
+  return pack_numbers('<{text}{group_text}', {writes_texts}, {writes_group})
 end
 
--- Adds numbers and texts of a group to a table in the order of their constants, then its need and where it ends.
-local function write_words(g, form)
-  return pack_numbers(group_format(form), {words_of_group}, unpack(g, NEED + 1, NEED + R))
-end
+local function write_group_texts(g) return pack_numbers('<{group_text}', {writes_group}) end
 """
 
 
 def constants() -> str:
-    """Return the constants of the scripts: places of a group's fields in its table, offsets in a record (from 1)."""
-    places = [f"{field.name.upper()} {i}" for i, field in enumerate(GROUP, 1)]
-    before = CHANGING[: [field.name for field in CHANGING].index("leaving")]
-    offsets = [
-        f"CHANGING_BYTES {2 + bare(CHANGING)}", f"LEAVING_AT {2 + bare(before)}", f"LINKS_AT {2 + bare(CHANGING[:-1])}",
-        f"LANE_AT {2 + bare(CHANGING) + bare(_numbers(FIXED))}",
-        f"SUBMITTED_AT {2 + bare(CHANGING) + bare(FIXED[: [field.name for field in FIXED].index('submitted')])}",
-        f"GANG_MIN_AT {2 + bare(CHANGING) + bare(FIXED[: [field.name for field in FIXED].index('gang_min')])}",
-        f"COUNTS_AT {bare(GROUP[:1])}", f"WAITING_AT {bare(_numbers(GROUP))}",
+    """Return places of a group's numbers in the scripts' table of it, sizes, and offsets in a record (from 1)."""
+    places = [f"{field.name.upper()} {i}" for i, field in enumerate(numbers(GROUP), 1)]
+    head = job_numbers()
+    at = {field.name: 2 + sum(map(width, head[:i])) for i, field in enumerate(head)}
+    sizes = [
+        f"HEAD_BYTES {1 + sum(map(width, head))}", f"GROUP_BYTES {sum(map(width, numbers(GROUP)))}",
+        f"NEED {len(places)}", f"NEVER {NEVER}",
     ]  # fmt: skip
-    return f"--@const {', '.join([*places, f'NEED {len(GROUP)}', f'NEVER {NEVER}', *offsets])}"
+    offsets = ("leaving", "size", "lane")
+    return ", ".join([*places, *sizes, *(f"{name.upper()}_AT {at[name]}" for name in offsets)])
 
 
-def texts() -> str:
-    """Return lines of a script that find the fixed texts of a `record` after the first, and its `group`."""
-    _, *names = (field.name for field in FIXED if is_text(field))
-    pairs = zip(["LANE_AT", *names], [*names, "group"], strict=True)
-    return "\n".join(f"local {name} = {before} + 1 + byte(record, {before})" for before, name in pairs)
+def fields() -> str:
+    """Return the constants of the scripts and what reads a record's texts alone."""
+    return _FIELDS.format(constants=constants(), text=_format(job_texts()))
+
+
+_SIMPLE = {"state", "begun", "commands", "leaving", "gang", "bucket", "submitted", "gang_min", "lane",
+           "duration", "indices", "unplaced", "placed", "finished", "failed", "delayed", "optional"}  # fmt: skip
+"""Numbers that the fast path takes of a job."""
+
+
+def simple_job() -> tuple[str, str]:
+    """Return lines of the fast path: the format of a `record` of one group up to its runs, and what reads it.
+
+    It reads the numbers that are wanted, `bytes`, which are the need of a task, and all texts before the runs.
+    """
+    section, words = [*job_numbers(), *numbers(GROUP)], job_texts()
+    codes = "".join(_format([each]) if each.name in _SIMPLE else "x" * width(each) for each in section)
+    names = [each.name for each in section if each.name in _SIMPLE]
+    variables = ", ".join([*names, "bytes", *(each.name for each in words), "waiting", "at_runs"])
+    layout = f"local SIMPLE = '<x{codes}c' .. 8 * R .. '{_format(words)}I4c0'"
+    return layout, f"local {variables} = unpack_numbers(SIMPLE, record)"
 
 
 def lua() -> str:
     """Return the codec of the scripts, to be included by a script after ``binary``; `R` is the number of resources."""
-    both = (*CHANGING, *FIXED)
+    head, words = job_numbers(), job_texts()
     return _LUA.format(
-        constants=constants(),
-        groups=", ".join(f"[{form}] = '<{_format(GROUP, form)}'" for form in range(len(COUNTS) * len(AMOUNTS))),
-        names=", ".join(field.name for field in both), changing=_format(CHANGING, 0), fixed=_format(FIXED, 0),
-        reads=", ".join(f"{field.name} = {field.name}{' == 1' if field.form == '?' else ''}" for field in both),
-        writes_changing=", ".join(map(_write, CHANGING)), writes_fixed=", ".join(map(_write, FIXED)),
-        words_of_group=", ".join(_place(field, i) for i, field in enumerate(GROUP, 1)),
+        head=_format(head), group=_format(numbers(GROUP)), text=_format(words), group_text=_format(texts(GROUP)),
+        heads=", ".join(field.name for field in head), texts=", ".join(field.name for field in words),
+        reads=", ".join(f"{each.name} = {each.name}{' == 1' * (each.form == '?')}" for each in (*head, *words)),
+        writes=", ".join(f"j.{each.name} and 1 or 0" if each.form == "?" else f"j.{each.name}" for each in head),
+        writes_texts=", ".join(f"#{name}, {name}" for name in ("name", *(f"j.{each.name}" for each in words[1:]))),
+        writes_group=", ".join(f"#g.{field.name}, g.{field.name}" for field in texts(GROUP)),
     )  # fmt: skip
 
 
-def _format(section: Sequence[Field], form: int) -> str:
+def _format(section: Sequence[Field]) -> str:
     """Return the format of a section for the scripts' pack and unpack."""
-    return "".join("c2" if field.form == "h" else f"I{width(field, form)}{'c0' * is_text(field)}" for field in section)
-
-
-def _write(field: Field) -> str:
-    name = "name" if field.name == "name" else f"j.{field.name}"
-    return f"{name} and 1 or 0" if field.form == "?" else f"#{name}, {name}" if is_text(field) else name
-
-
-def _place(field: Field, at: int) -> str:
-    return f"#g[{at}], g[{at}]" if is_text(field) else f"g[{at}]"
+    return "".join(f"I{width(field)}{'c0' * is_text(field)}" for field in section)

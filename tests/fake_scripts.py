@@ -1,10 +1,11 @@
-"""Scripts of fake servers: compiled once per process, as a real server compiles them, not before each call.
+"""Scripts of fake servers: compiled once per process, as a real server compiles them, and with its packer of numbers.
 
 Without this module each call compiles its script anew, and each fake server starts an interpreter that is never freed:
 half of the processor time of the tests that use fake servers.
 """
 
 import threading
+from pathlib import Path
 from typing import Any
 
 from fakeredis import FakeServer
@@ -13,6 +14,7 @@ from fakeredis.commands_mixins.scripting_mixin import ScriptingCommandsMixin
 COLLECT = "collectgarbage()"
 CALLS = 200
 """Calls of scripts between two collections of garbage, which otherwise follow each call."""
+STRUCT = Path(__file__).with_name("struct.lua").read_bytes()
 start = ScriptingCommandsMixin._get_server_runtime
 _shared: dict[str, dict[str, Any]] = {}
 """What fake servers keep of the interpreter, by their type; those that first run a script in another thread share none.
@@ -47,6 +49,8 @@ def runtime_of(commands: ScriptingCommandsMixin, server: FakeServer) -> Any:
             vars(own).update(_shared[server.server_type])
         else:
             own._lua_runtime = Compiled(start(commands, server))
+            own._lua_runtime.execute(STRUCT)
+            own._lua_expected_globals.add(b"struct")
             if first:
                 _shared[server.server_type] = {name: vars(own)[name] for name in vars(own) if name.startswith("_lua_")}
     return own._lua_runtime

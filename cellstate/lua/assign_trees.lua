@@ -11,7 +11,9 @@
 --        of another tree, whoever changes formulas or attributes. A machine whose attributes changed since they were read
 --        is left out. A repeated call changes nothing (semantics 14).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses copies tasks
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links placements losses copies tasks
 
 if (redis.call('HGET', pools_key, 'version') or '0') ~= version then return { 'overtaken' } end
 local wanted, described, chosen = {}, {}, {}

@@ -7,7 +7,9 @@
 -- Rules  a job that has begun or ended stays unchanged (semantics 14), and so does a job of which something was placed
 --        since the attempt: the note of an attempt comes later than the attempt
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish
 
 -- Whether all tasks of a job are unplaced.
 local function is_whole(j)

@@ -85,7 +85,7 @@ local jobs = {}
 for i = 1, #ids do
   local j = records[i] and read_job(ids[i], records[i])
   jobs[i] = j
-  owners[i] = { queue = j and 'pending:' .. j.kind, member = j and j.bucket .. ids[i] }
+  owners[i] = { queue = j and 'pending:' .. j.kind, member = j and format('%02x', j.bucket) .. ids[i] }
   names[i] = j and j.name or ''
   if j and not named[owners[i].queue] then wanted[#wanted + 1] = owners[i].queue end
 end

@@ -3,13 +3,13 @@
 --
 -- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools trees | box:* pending:* wake:* asleep, and what only the general
 --        form needs: placed jobnames kinds lanenames done recent history results housekeeping waiters
--- ARGV   dims tag at member incarnation number since since_tag request basis | transactions
+-- ARGV   dims tag at member incarnation number since since_tag request basis body
 -- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.
 -- basis: for the log, what the client knows of the call (`Basis` in cellstate/transaction.py).
--- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
--- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
--- victims that claims may evict, "claim:placement*count…" in order, and "|" with what the transaction asserts of pools
--- (parts/shares.lua); and the machine of every claim.
+-- body: the transactions, bytes without gaps (parts/binary.lua): the job's id, a text of at most 255 bytes; mode (0
+-- incremental, 1 gang) and detection (0 fine, 1 coarse), a byte each; the number of claims, and of every claim the machine, the
+-- group, the count of identical tasks and the machine's number at the sync; and a text, empty in most: the victims that claims may
+-- evict, "claim:placement*count…" in order, and "|" with what the transaction asserts of pools (parts/shares.lua).
 -- Reply  {"ok", version, tag, outcomes, mode, text, arrivals, counts, (id, arrival, record, spec)…}, or, when the tag is this call's,
 --        the mode "delta" and no jobs are requested, the text "version outcomes" and, after a line feed, that of the delta; or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
@@ -27,9 +27,10 @@ if last ~= number then
   --@include fast_path/place
 end
 if not named.placed then return { 'keys', 'done', 'history', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'recent', 'results', 'waiters' } end
+--@inner
 local placed_key, jobnames_key, lanenames_key, done_key, housekeeping_key =
   named.placed, named.jobnames, named.lanenames, named.done, named.housekeeping
---@include numbers rows delta answer listing counters announce ranges records done pools lanes totals publish links placements losses copies tasks shares
+--@include rows delta answer listing counters announce ranges records done pools lanes totals publish links placements losses copies tasks shares
 
 local NONE = {}
 local read_transactions
@@ -45,31 +46,33 @@ do
     return evict
   end
 
-  -- What a claim is stands in one list of numbers, three a claim after mode and detection, and its machine in ARGV:
-  -- thousands of tables, or patterns, cost more than validation. at: where its first machine is.
---@const MOST_NUMBERS 120016, MOST_VICTIMS 1048576
-  function read_transactions(from)
-    local list, machines, ids, evicting, all = {}, {}, {}, {}, 0
-    local i = from
-    while ARGV[i] do
-      if #ARGV[i + 1] > MOST_NUMBERS or #ARGV[i + 2] > MOST_VICTIMS then return end
-      local numbers, victims = unpack_list(ARGV[i + 1]), ARGV[i + 2]
-      local n, evict, share = (#ARGV[i + 1] / 8 - 2) / 3, false, false
-      if victims ~= '' then
-        shares.use()
-        evict, share = read_victims(victims), shares.read(victims)
-        for k in pairs(evict) do evicting[#evicting + 1] = ARGV[i + 2 + k] end
-      end
+  -- Of a claim four numbers stand in one list: its machine, group, count and the machine's number at the sync; its machine as
+  -- text in another. Nil for a body that is none.
+--@const MOST_CLAIMS 5000, MOST_VICTIMS 1048576
+  function read_transactions()
+    local list, machines, ids, evicting, at = {}, {}, {}, {}, 1
+    while at <= #body do
+      local id, gang, coarse, n, numbers, said
+      id, gang, coarse, n, at = unpack_numbers('<I1c0I1I1I4', body, at)
+      if n > MOST_CLAIMS or at + CLAIM_BYTES * n > #body then return end
+      numbers, at = unpack_claims(body, at, n)
+      said, at = unpack_numbers('<I4c0', body, at)
+      if #said > MOST_VICTIMS then return end
       local t = {
-        id = ARGV[i], gang = numbers[1] == 1, coarse = numbers[2] == 1, n = n, at = i + 2, numbers = numbers,
-        share = share, job = false, kind = false, claimed = n > 1 and {} or NONE, placed = {}, placing = false,
+        id = id, gang = gang == 1, coarse = coarse == 1, n = n, numbers = numbers, keys = {},
+        share = false, job = false, kind = false, claimed = n > 1 and {} or NONE, placed = {}, placing = false,
       }
-      if evict then t.evict, t.taken, t.units, t.evicted, t.gone, t.vacated = evict, {}, {}, {}, {}, {} end
-      ids[#ids + 1], list[#list + 1] = t.id, t
-      for k = i + 3, i + 2 + n do
-        all, machines[all + 1] = all + 1, ARGV[k]
+      for i = 1, n do
+        local key = format('%d', numbers[4 * i - 3])
+        t.keys[i], machines[#machines + 1] = key, key
       end
-      i = i + 3 + n
+      if said ~= '' then
+        shares.use()
+        t.evict, t.share = read_victims(said), shares.read(said)
+        t.taken, t.units, t.evicted, t.gone, t.vacated = {}, {}, {}, {}, {}
+        for k in pairs(t.evict) do evicting[#evicting + 1] = t.keys[k] end
+      end
+      ids[#ids + 1], list[#list + 1] = id, t
     end
     return list, machines, ids, evicting
   end
@@ -107,7 +110,7 @@ end
 -- goes with them.
 local function victims_of(t, i, m)
   if not t.evict[i] then return NONE end
-  if t.job.groups[t.numbers[3 * i] + 1][OPTIONAL] == COPIES then return nil, PRECEDENCE end  -- copies evict nothing
+  if t.job.groups[t.numbers[4 * i - 2] + 1][OPTIONAL] == COPIES then return nil, PRECEDENCE end  -- copies evict nothing
   local units, listed, refused = {}, {}, false
   for _, v in ipairs(t.evict[i]) do
     local from, _, id, group, tasks = find_run(m, v.placement, false)
@@ -222,8 +225,8 @@ end
 -- Validate one claim against the working copy. Returns the number of placed tasks and the verdict of the rest:
 -- identical tasks share the verdict of the first that failed.
 local function validate(t, i)
-  local j, m, numbers = t.job, M[ARGV[t.at + i]], t.numbers
-  local group, count, seen = numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]
+  local j, m, numbers = t.job, M[t.keys[i]], t.numbers
+  local group, count, seen = numbers[4 * i - 2], numbers[4 * i - 1], numbers[4 * i]
   local g = j and j.groups[group + 1]
   if not g or count < 0 or j.state ~= ACTIVE or not m or m[STATE] == GONE then return 0, UNKNOWN end
   local takes = m[STATE] == UP and not (j.commands and m[EXECUTOR] % 2 == 1)  -- odd: it only simulates
@@ -287,7 +290,7 @@ do
   end
 
   function apply(t, stamp)
-    local j, placed, numbers, at = t.job, t.placed, t.numbers, t.at
+    local j, placed, numbers = t.job, t.placed, t.numbers
     local before, reason = j.placed, false
     far.copies.transaction = stamp
     if t.taken then
@@ -297,13 +300,13 @@ do
     for i = 1, t.n do
       local count = placed[i]
       if count > 0 then
-        local m = M[ARGV[at + i]]
+        local m = M[t.keys[i]]
         touch(m, stamp)
         if t.taken and t.taken[i] then
           apply_evictions(t.taken[i], t.units[i], m, reason)
           before = math.min(before, j.placed)  -- its own optional tasks may have been the last that ran
         end
-        place(j, numbers[3 * i], m, count)
+        place(j, numbers[4 * i - 2], m, count)
       end
     end
     count_admitted(j, before)
@@ -318,7 +321,7 @@ local function abort(t, changed)
   for i = 1, t.n do
     local n = t.placed[i]
     if n > 0 then
-      local m, g = M[ARGV[t.at + i]], t.job.groups[t.numbers[3 * i] + 1]
+      local m, g = M[t.keys[i]], t.job.groups[t.numbers[4 * i - 2] + 1]
       occupy(m, g, -n)
       book(t.kind, g, -n)
       if t.chain then pools.hold(t.chain, g, -n) end
@@ -335,7 +338,7 @@ do
   local function covers(t, j)
     local sums, all = {}, 0
     for i = 1, t.n do
-      local group, count = t.numbers[3 * i], t.numbers[3 * i + 1]
+      local group, count = t.numbers[4 * i - 2], t.numbers[4 * i - 1]
       sums[group], all = (sums[group] or 0) + count, all + count
     end
     if j.gang_min > 0 then
@@ -388,7 +391,7 @@ do
   end
 end
 
-local transactions, machines, ids, evicting = read_transactions(fixed_args + 1)
+local transactions, machines, ids, evicting = read_transactions()
 if not transactions then return redis.error_reply('LARGE transaction') end
 load(transactions, machines, ids, evicting)
 local lack, answers = lacking(), {}

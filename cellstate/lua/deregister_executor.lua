@@ -14,7 +14,9 @@
 -- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (leaving tasks of an executor without a lease have ended), 17, 23; begins with a deletion (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes links placements losses copies tasks serving leases
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish shapes links placements losses copies tasks serving leases
 
 local record = redis.call('HGET', agents_key, member)
 if not record or (match(record, '^%d+ %S+') and match(record, '^%d+') or '0') ~= incarnation then return { 'ok', 0, 0 } end
@@ -35,7 +37,7 @@ if lack then return lack end
 
 local began = step == 'begin' or step == 'whole'
 if began then fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation) end
-lost_at = tonumber(now)
+losses.lost_at = tonumber(now)
 local why = (step == 'whole' and 'agent' or 'executor') .. (reaped == '1' and '' or ' left')
 local function give_up(index)
   local m, count = M[index], 0

@@ -7,7 +7,9 @@
 -- Reply  {"ok", 1 or 0}
 -- Types  as in register_scheduler.lua
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish
 
 local record = redis.call('HGET', schedulers_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0 } end

@@ -11,7 +11,9 @@
 --        drained: a snapshot that reads the entry fetches the attributes again, whatever else changed. The machine is in
 --        no tree until it was assigned anew (assign_trees.lua).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish operator
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish operator
 
 load_machines({ index })
 local m = M[index]

@@ -9,7 +9,9 @@
 -- Types  epoch: hash; others as in commit.lua
 -- Rules  semantics 34; a record that is no epoch, of another type too, is replaced by an epoch of any number (37)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish
 
 local function digits(text) -- nil for what is no number, or none that resources.py counts exactly
   local found = text and match(text, '^%d+$') and tonumber(text)

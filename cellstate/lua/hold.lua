@@ -10,7 +10,9 @@
 -- Types  as in commit.lua
 -- Rules  a state that the job has already changes nothing (semantics 14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links
 
 load_jobs({ job })
 local j = J[job]
@@ -18,22 +20,22 @@ if not j then return { 'unknown' } end
 if j.state > HELD then return { 'ended', write_job(j) } end
 local by_gate, gate = action == 'gate' or action == 'pass', match(j.links, '<!([^<>]*)')
 local holds = action == 'hold' or action == 'gate'
-local same = has_link(j, '<*') == holds and (holds or not gate)
-if by_gate then same = gate == (holds and reason or nil) or holds and has_link(j, '>!') end
+local same = waiters.has_link(j, '<*') == holds and (holds or not gate)
+if by_gate then same = gate == (holds and reason or nil) or holds and waiters.has_link(j, '>!') end
 if same then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
 local lack = lacking()
 if lack then return lack end
 
-if gate and action ~= 'hold' then drop_link(j, '<!' .. gate) end
+if gate and action ~= 'hold' then waiters.drop_link(j, '<!' .. gate) end
 if holds then
   j.state, j.links = HELD, j.links .. (by_gate and '<!' .. reason or '<*')
 else
   if not by_gate then
-    drop_link(j, '<*')
+    waiters.drop_link(j, '<*')
     if gate then j.links = j.links .. '>!' end
   end
-  if not waits(j) then set_free(j) end
+  if not waiters.waits(j) then waiters.set_free(j) end
 end
 if by_gate then touch_job(j) else modify(j) end
 fact(action .. ' ' .. job .. (action == 'gate' and ' ' .. reason or ''))

@@ -9,7 +9,9 @@
 --        commit.lua
 -- Rules  semantics 24, 26; a repeated call changes nothing (14); begins with a deletion (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses copies tasks
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links placements losses copies tasks
 
 --@const JOBS 100, TICK_MS 60000, WEEK_MS 604800000
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)
@@ -62,7 +64,7 @@ local function requeue_due(j)
   local count, due = 0, due_of(j)
   if not due or due > tonumber(now) then return 0 end
   for i, g in ipairs(j.groups) do
-    local back = requeue(j, g, tonumber(now))
+    local back = losses.requeue(j, g, tonumber(now))
     if back ~= '-' then
       fact(format('requeue %s %d %s', j.id, i - 1, back))
       count = count + span_count(back)

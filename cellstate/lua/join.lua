@@ -16,7 +16,9 @@
 --        than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes sums serving operator
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish shapes sums serving operator
 
 local owner, known_owner = number_of(executor)
 local state = own_state(owner)

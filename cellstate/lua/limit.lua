@@ -7,7 +7,9 @@
 -- Types  as in commit.lua
 -- Rules  equal limits change nothing (14); only a kind with limits has a record, which begins with what its lanes hold
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish
 
 load_kinds({ kind })
 local k, words = K[kind], {}

@@ -13,7 +13,9 @@
 -- Types  executors, serving, operator: hash; others as in commit.lua
 -- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes sums links placements losses copies tasks serving operator
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish shapes sums links placements losses copies tasks serving operator
 
 load_machines({ index })
 local m = M[index]
@@ -27,7 +29,7 @@ load_jobs_on({ index })
 load_strict_gangs()
 --@include ready
 
-lost_at = tonumber(now)
+losses.lost_at = tonumber(now)
 
 local function set_state()
   if m[STATE] == to_state then return 0 end

@@ -8,7 +8,9 @@
 -- Types  executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 31; a drained or down machine stays unchanged; a repeated call changes nothing (14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish shapes
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'fenced' } end

@@ -12,7 +12,9 @@
 -- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes. Where jobs or
 --        machines may be in another tree, no machine is in a tree until it was assigned anew (assign_trees.lua).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish
 
 if check ~= '*' then
   local version = redis.call('HGET', pools_key, 'version') or '0'

@@ -9,7 +9,9 @@
 -- Rules  counter + nonce: resending is idempotent, and an agent that crashed resumes its tasks with the nonce on its
 --        disk (semantics 15); an agent lives exactly while its lease holds (17)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish serving leases
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish serving leases
 
 local held, incarnation = holder(agents_key)
 if held == 'taken' then return { 'taken' } end

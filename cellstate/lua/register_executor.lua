@@ -9,7 +9,9 @@
 -- Types  executors, agents, serving: hash; lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce: resending is idempotent (semantics 15); an executor lives exactly while its lease holds (17)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish serving leases
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish serving leases
 
 local record = redis.call('HGET', agents_key, member)
 if record and match(record, '^%d+ (%S+)') == LAPSING then return { 'lapsed', match(record, '^%d+') } end

@@ -7,7 +7,9 @@
 -- Types  lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce, resending is idempotent (semantics 15)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish leases
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish leases
 
 local held, incarnation = holder(schedulers_key)
 if held == 'taken' then return { 'taken' } end

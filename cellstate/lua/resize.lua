@@ -17,7 +17,9 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses copies tasks
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links placements losses copies tasks
 
 load_jobs({ job })
 local j = J[job]
@@ -41,7 +43,7 @@ local same = not differs
 differs = differs or spec ~= '' and redis.call('HGET', specs_key, job) ~= spec
 if not differs then return { 'ok', write_job(j) } end
 if changed or overtaken(j, check) then return { 'moved', write_job(j) } end
---@const MOST_TASKS 100000000000000, MOST_TOGETHER 5000000000000000
+--@const MOST_TASKS 4294967296, MOST_TOGETHER 5000000000000000
 -- Spans of running tasks of a group, {first, last, placement, machine}, newest index first: as many as hold the newest
 -- `count` tasks. Runs are read by chunks of their last index, the newest chunk first; what lies below the last chunk read
 -- may be mixed with runs that were not read.
@@ -117,13 +119,13 @@ local function grow(g, count)
     local tasks = taken(g, count)
     if tasks == '-' then return 0, '' end
     count = span_count(tasks)
-    g[WAITING] = span_add(waiting_of(g), tasks)
+    g.waiting = span_add(waiting_of(g), tasks)
     g[UNPLACED], j.unplaced, j.returned, g[TOTAL] = g[UNPLACED] + count, j.unplaced + count, true, g[TOTAL] + count
     return count, format(' %s %d', tasks, g[INDICES])
   end
   local indices = g[INDICES]
   local more = count == 1 and format('%d', indices) or format('%d-%d', indices, indices + count - 1)
-  g[WAITING] = span_add(waiting_of(g), more)
+  g.waiting = span_add(waiting_of(g), more)
   g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   g[TOTAL], g[INDICES] = g[TOTAL] + count, indices + count
   return count, ''
@@ -146,13 +148,13 @@ end
 
 local left = tonumber(stops)
 local function shrink(g, count)
-  if count > g[UNPLACED] and g[DELAYED] > 0 then requeue(j, g, math.huge) end
+  if count > g[UNPLACED] and g[DELAYED] > 0 then losses.requeue(j, g, math.huge) end
   local waiting = math.min(count, g[UNPLACED])
   if waiting > 0 then
     local rest, gone = span_take(waiting_of(g), g[UNPLACED] - waiting)
-    if g.losses then forget_losses(j, g, gone) end
+    if g.losses then losses.forget(j, g, gone) end
     remove(g, gone)
-    g[WAITING], g.first, g[UNPLACED] = rest, false, g[UNPLACED] - waiting
+    g.waiting, g.first, g[UNPLACED] = rest, false, g[UNPLACED] - waiting
     j.unplaced, j.returned = j.unplaced - waiting, true
   end
   local stopped = math.min(count - waiting, left)

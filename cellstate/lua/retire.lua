@@ -10,7 +10,7 @@
 --        client's clock takes part (semantics 30). A clock behind the last entry counts as that entry. Begins with
 --        a deletion (13).
 
---@include lists done
+--@include lists binary done
 
 local counters = redis.call('HMGET', meta_key, 'version', 'keep_ms')
 if not counters[1] then return { 0 } end  -- there is no such cell, and a write would create a part of one

@@ -8,7 +8,9 @@
 -- Rules  without an update in progress nothing changes (semantics 14); the record of an update is deleted, without a fact,
 --        once its job is no longer kept
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish
 
 if redis.call('HEXISTS', jobs_key, job) == 0 then
   redis.call('HDEL', updates_key, job)

@@ -7,7 +7,9 @@
 -- Types  as in commit.lua
 -- Rules  a job that ended leaves the list of those with copies; a task that does not run as this placement, or has a copy, is passed over (semantics 14, 41); begins with HSET (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses copies tasks
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links placements losses copies tasks
 
 local machines = {}
 for i = fixed_args + 1, #ARGV do machines[#machines + 1] = match(ARGV[i], '^%d+') end
@@ -48,7 +50,7 @@ for i = fixed_args + 1, #ARGV do
     local original = j.groups[number]
     add_loss(losses_of(c), loss_of(task, 0, 0, placement, 1, index))
     c.losses, j.lossy, j.copied = true, true, true
-    c[WAITING], c.first = span_add(waiting_of(c), task), false
+    c.waiting, c.first = span_add(waiting_of(c), task), false
     c[TOTAL], c[UNPLACED], c[INDICES] = c[TOTAL] + 1, c[UNPLACED] + 1, original[INDICES]
     j.unplaced, j.returned, added = j.unplaced + 1, true, added + 1
     taken[added + 1] = i - fixed_args

@@ -8,7 +8,9 @@
 -- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links
 
 load_jobs({ job })
 local j = J[job]
@@ -18,7 +20,7 @@ if j.state > HELD and not kept then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
 local lack = lacking()
 if lack then return lack end
-local stopped = stop_unplaced(j)
+local stopped = waiters.stop_unplaced(j)
 j.state = tonumber(state)
 if j.state == ABANDONED then touch_job(j) else modify(j) end -- no user abandons a job
 if keep == '1' or j.placed == 0 then settled = { job } else chores = { 0, job } end

@@ -3,8 +3,8 @@
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters copied | pending:* wake:*
 -- ARGV   dims tag at by settings | jobs
 -- settings: for the log, terms of the jobs' groups (cellstate/logged_settings.py).
--- A job is four words: its id; its record as it is to be, but for what the store numbers and counts (order, lane, modified,
--- submitted; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,
+-- A job is four words: its id; its record as it is stored, but for the numbers that the store gives (order, lane, modified,
+-- state; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,
 -- pool, user and class of expected duration (parts/lanes.lua); its opaque spec.
 -- Reply  {"ok", version, answer…}: "new", "same INDEX" (its modify index), "id" (the id belongs to another
 --        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
@@ -14,12 +14,14 @@
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 4 do
   local a = read_job(ARGV[i], ARGV[i + 1])
-  a.lane_name, a.spec, a.fixed = ARGV[i + 2], ARGV[i + 3], false
+  a.lane_name, a.spec, a.record, a.asked = ARGV[i + 2], ARGV[i + 3], ARGV[i + 1], a.links
   asked[#asked + 1] = a
   ids[#ids + 1], jobnames[#jobnames + 1] = a.id, a.name
 end
@@ -106,7 +108,7 @@ local function open_links(links)
       kept[#kept + 1] = link
     elseif not j then
       return nil, 'after ' .. id
-    elseif not j.was_complete or (plus == '' and not finished(j)) then
+    elseif not j.was_complete or (plus == '' and not waiters.finished(j)) then
       kept[#kept + 1] = link
     end
   end
@@ -121,10 +123,10 @@ local function free_number()
   local rest, last = match(lanes.spare, '^(.-)(%d+) $')
   if last then
     lanes.spare = rest
-    return last
+    return tonumber(last)
   end
   existing = existing or redis.call('HLEN', lanes_key) - redis.call('HEXISTS', lanes_key, 'spare')
-  return format('%d', existing + created)
+  return existing + created
 end
 
 -- The lane of a name, created when it does not exist.
@@ -135,7 +137,7 @@ local function lane_named(name, number)
   end
   number = free_number()
   meta.lanes = meta.lanes + 1
-  local l = { LANE_BASE + tonumber(number), meta.lanes, 0, 0 }
+  local l = { LANE_BASE + number, meta.lanes, 0, 0 }
   for i = WANTED + 1, lanes.RUNNING do l[i] = 0 end
   l.number, l.name, l.changed, l.fresh = number, name, false, true
   L[number] = l
@@ -146,14 +148,14 @@ end
 -- The numbers of the existing lanes, by name.
 local lane_numbers, lane_names = {}, {}
 for i, a in ipairs(asked) do lane_names[i] = a.lane_name end
-for i, number in ipairs(fetch(lanenames_key, lane_names)) do lane_numbers[lane_names[i]] = number end
+for i, number in ipairs(fetch(lanenames_key, lane_names)) do lane_numbers[lane_names[i]] = tonumber(number) end
 
 -- Count a new job in its lane; with too many lanes, all further jobs of a kind share one.
 local function join_lane(a)
   local number = lane_numbers[a.lane_name]
   if not number and #lane_names > 0 and redis.call('HLEN', lanes_key) > MOST_LANES then
     a.lane_name = a.kind .. ' 0 ,,'
-    number = lane_numbers[a.lane_name] or redis.call('HGET', lanenames_key, a.lane_name)
+    number = lane_numbers[a.lane_name] or tonumber(redis.call('HGET', lanenames_key, a.lane_name))
   end
   local l = lane_named(a.lane_name, number)
   lane_numbers[a.lane_name], a.lane = l.number, l.number
@@ -207,9 +209,8 @@ end
 if #fresh > 0 then
   local rows, opaque, named_rows, listed = {}, {}, {}, {}
   for i, a in ipairs(fresh) do
-    a.submitter = by
-    a.submitted = tonumber(at)
-    rows[2 * i - 1], rows[2 * i] = a.id, write_job(a)
+    rows[2 * i - 1] = a.id
+    rows[2 * i] = a.links == a.asked and byte(a.record) == R and write_head(a) .. sub(a.record, HEAD_BYTES + 1) or write_job(a)
     named_rows[2 * i - 1], named_rows[2 * i] = a.name, a.name ~= a.id and a.id or ''
     if a.spec ~= '' then
       opaque[#opaque + 1] = a.id

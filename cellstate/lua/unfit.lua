@@ -10,7 +10,9 @@
 -- Rules  semantics 31; a drained or down machine keeps its state, and becomes unfit when it is set up (machine.lua); a
 --        repeated call changes nothing (14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes serving
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish shapes serving
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'fenced' } end

@@ -15,7 +15,9 @@
 -- Types  updates, copied: hash; others as in commit.lua
 -- Rules  a job that has this spec already is left as it is (semantics 14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
+--@include lists listing binary rows named counters
+--@inner
+--@include announce ranges records done pools lanes totals publish links
 
 load_jobs({ job })
 local j = J[job]
@@ -32,7 +34,7 @@ if lack then return lack end
 
 redis.call('HSET', specs_key, job, spec)
 for i = fixed_args + 1, #ARGV do
-  local g = group_of(group_format(7), ARGV[i], 1)
+  local g = group_of(GROUP, ARGV[i], 1, GROUP_BYTES + 8 * R + 1)
   j.groups[#j.groups + 1] = g
   if g[OPTIONAL] == COPIES then redis.call('HSET', copied_key, job, j.kind) end
 end

@@ -38,7 +38,7 @@ from omega.cellstate.model import (
 )
 from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.replies import Submitted
-from omega.cellstate.resources import LARGEST, MOST_TOGETHER, largest_sum
+from omega.cellstate.resources import LARGEST_COUNT, MOST_TOGETHER, largest_sum
 from omega.cellstate.tasks import EndKind
 
 
@@ -249,8 +249,8 @@ def resize(  # noqa: PLR0913, PLR0917 - the port's
     As many steps as it takes to stop running tasks MOST_STOPS at a time.
     """
     check_author(by)
-    if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
-        raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
+    if any(number < 0 or not 0 <= total <= LARGEST_COUNT for number, total in totals.items()):
+        raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST_COUNT}")
     ledger.unfold()
     j, known, step = live(ledger, job_id), Known(check, seen or {}, placed or {}, spec, takes or {}), seen is not None
     while resize_once(ledger, j, totals, at_ms, by, known, step=step):
@@ -278,8 +278,8 @@ def resize_once(
     overtaken(ledger, j, known.check)
     if any(total < g.finished + g.failed + g.stopped for g, total in asked.items()):
         raise refused(ledger, j, "few")
-    if sum(asked.get(g, g.total) for g in j.groups) > LARGEST or any(
-        g.indices + total - g.total > LARGEST for g, total in asked.items()
+    if sum(asked.get(g, g.total) for g in j.groups) > LARGEST_COUNT or any(
+        g.indices + total - g.total > LARGEST_COUNT for g, total in asked.items()
     ):
         raise refused(ledger, j, "large")
     grows = any(total > g.total for g, total in asked.items())
@@ -294,7 +294,9 @@ def resize_once(
     for g in j.groups:
         change, stopped, added = asked.get(g, g.total) - g.total, 0, NONE
         if change > 0 and (takes := known.takes.get(g.number, NOTHING_TAKEN)).older:
-            loses = any(j.groups[n].total > asked.get(j.groups[n], LARGEST) for n in takes.older if n < len(j.groups))
+            loses = any(
+                j.groups[n].total > asked.get(j.groups[n], LARGEST_COUNT) for n in takes.older if n < len(j.groups)
+            )
             added = taken(j, g, change, takes, removed, only_removed=loses)
             change = span_count(added)
             g.waiting, g.total = span_add(g.waiting, added), g.total + change

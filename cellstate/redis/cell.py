@@ -1,6 +1,7 @@
 """The complete store: one cell on a server, its transactions, members and limits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -26,8 +27,8 @@ from omega.cellstate.redis.calls import load_scripts
 from omega.cellstate.redis.cell_names import register
 from omega.cellstate.redis.digest import RedisDigest
 from omega.cellstate.redis.executors import RedisAgents, RedisMachines, RedisTasks, RedisTrees
-from omega.cellstate.redis.jobs import RedisJobs, read_runs
-from omega.cellstate.redis.link import BulkStrings, Link, confirm
+from omega.cellstate.redis.jobs import RedisJobs
+from omega.cellstate.redis.link import Link, confirm
 from omega.cellstate.redis.opening import RedisOpening, check_name
 from omega.cellstate.redis.pools import RedisPools
 from omega.cellstate.redis.reads import RedisReads
@@ -178,7 +179,7 @@ class RedisCell(
         """The keys of the last commit, by their dependencies: most commits have the same keys."""
         self._general_calls = 0
         """How many further commits give the keys of the general path."""
-        self._sent: tuple[CommitRequest, dict[str, object], BulkStrings, list[str]] | None = None
+        self._sent: tuple[CommitRequest, dict[str, object], list[str]] | None = None
 
     @override
     def unusable(self) -> "list[Damage]":
@@ -203,9 +204,8 @@ class RedisCell(
         values: dict[str, object] = {
             **self._values(request.at_ms, membership.member), "member": membership.member, "number": request.number,
             "incarnation": membership.incarnation, "since": since.version, "since_tag": since.tag,
-            "request": _request(intake), "basis": basis.text,
+            "request": _request(intake), "basis": basis.text, "body": records.write_transactions(request.transactions),
         }  # fmt: skip
-        packed = records.write_transactions(request.transactions)
         names = [*(f"box:{executor}" for executor in request.executors), *self._wakes()]
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
@@ -214,23 +214,23 @@ class RedisCell(
         if self._general_calls > 0:
             self._general_calls -= 1
             names += GENERAL_KEYS
-        self._sent = request, values, packed, names
+        self._sent = request, values, names
         self._command(self._launch)
 
     def _launch(self) -> None:
         if self._sent is None:
             raise RuntimeError("no commit in flight")
-        _, values, packed, names = self._sent
+        _, values, names = self._sent
         commit, named = script("commit"), (str(values["member"]), *names)
         if named != self._commit_keys[0]:
             self._commit_keys = named, self._keys(commit, named[0], names)
-        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), packed, self._confirmation)
+        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), self._confirmation)
 
     def finish(self) -> Reply:
         """Return the reply of the commit in flight. After StoreError, `resend` sends it again without harm."""
         if self._sent is None:
             raise RuntimeError("no commit in flight")
-        request, values, _, names = self._sent
+        request, values, names = self._sent
         while True:
             reply = self._command(self._link.receive)
             if type(reply) is bytes:
@@ -289,7 +289,8 @@ class RedisCell(
         names, arrivals, records_, specs = (reply[8 + i :: 4] for i in range(4))
         if records_ and all(records_):
             ids = b" ".join(names).decode().split(" ")
-            if jobs := read_runs(ids, records_, specs, size):
+            with suppress(*records.UNREADABLE):
+                jobs = [read(*each, size) for each in zip(ids, records_, specs, strict=True)]
                 return PendingJobs(arrivals, jobs)
         pending: list[PendingJob] = []
         for name, arrival, record, spec in zip(names, arrivals, records_, specs, strict=True):

@@ -30,7 +30,7 @@ from omega.cellstate.model import (
 from omega.cellstate.override import override
 from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.redis import records
-from omega.cellstate.redis.link import BulkStrings, Link, confirmed
+from omega.cellstate.redis.link import Link, confirmed
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.records import read_health
 from omega.cellstate.redis.scripts import AT_ONCE
@@ -544,20 +544,20 @@ class RedisTasks(RedisExecutors):
         now, counts = self.store_ms() if loses else 0, list[int]()
         for start in range(0, len(endings), MOST_ENDS):
             part = endings[start : start + MOST_ENDS]
-            values = self._values(at_ms, by) | {"now": now}
-            reply = self._send_endings(self._script("end").pack_arguments(values), records.write_endings(part))
+            values = self._values(at_ms, by) | {"now": now, "body": records.write_endings(part)}
+            reply = self._send_endings(self._script("end").pack_arguments(values))
             ended = list(map(int, reply[2:]))
             if any(ended):
                 self._see(Position(int(reply[1]), str(values["tag"])))
             counts += ended
         return counts
 
-    def _send_endings(self, values: list[object], packed: BulkStrings) -> list[Any]:
+    def _send_endings(self, values: list[object]) -> list[Any]:
         """Call end.lua, once more after a lost reply, and again with the further keys that it requests."""
         chosen, names, link = self._script("end"), self._hints(), self._ends
         while True:
             try:
-                self._command(link.send, chosen, self._keys(chosen, "", names), values, packed, self._confirmation)
+                self._command(link.send, chosen, self._keys(chosen, "", names), values, self._confirmation)
                 reply: list[Any] = self._command(link.receive)
             except Unreachable:
                 self._command(link.again)

@@ -2,9 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from omega.cellstate import ranges
@@ -28,18 +26,12 @@ from omega.cellstate.model import (
 from omega.cellstate.override import override
 from omega.cellstate.plain_text import check_texts, plain_reason
 from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.job_records import BUCKET_AT, MODIFIED_AT, ORDER_AT, SUBMITTED_AT, name_span, read_job
 from omega.cellstate.redis.link import confirm
 from omega.cellstate.redis.reads import RedisPages
-from omega.cellstate.redis.records import UNREADABLE, unpack
 from omega.cellstate.redis.scripts import AT_ONCE
 from omega.cellstate.replies import Budget, Original, Submitted
-from omega.cellstate.resources import LARGEST
+from omega.cellstate.resources import LARGEST_COUNT
 from omega.cellstate.transaction import Position
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 class RedisJobs(RedisPages):
@@ -61,7 +53,7 @@ class RedisJobs(RedisPages):
             job.check_numbers()
             for group in job.groups:
                 self._check(f"job {job.name}", group.need)
-            record, spec = job_records.new_job(job, held=held)
+            record, spec = job_records.new_job(job, at_ms, by, held=held)
             rest += [job.id, record, str(lane_of(job.kind, job.precedence, job.spec)), spec]
         kinds = {f"pending:{job.kind}" for job in jobs}
         values = {**self._values(at_ms, by), "settings": jobs_text(jobs)}
@@ -113,8 +105,8 @@ class RedisJobs(RedisPages):
         spec: Mapping[str, Any] | None = None, takes: Mapping[int, TakeOver] | None = None,
     ) -> Job:  # fmt: skip
         # As many calls as it takes to stop running tasks MOST_STOPS at a time.
-        if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
-            raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
+        if any(number < 0 or not 0 <= total <= LARGEST_COUNT for number, total in totals.items()):
+            raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST_COUNT}")
         more: dict[str, object] = {"step": int(seen is not None), "most": MOST_CLAIMS, "stops": MOST_STOPS}
         more["spec"] = b"" if spec is None else records.pack(dict(spec))
         while True:
@@ -195,90 +187,3 @@ class RedisJobs(RedisPages):
         if job is None or status != b"ok":
             raise refusal(self.name, job_id, status.decode(), job)
         return job
-
-
-# Jobs of a reply that are alike, read in columns: what they have in common is read once.
-#
-# Jobs that were submitted alike have records of one length that differ in few bytes: modify index, bucket, order, time
-# of
-# submission and name. These are columns of a table of bytes; all other bytes are compared with those of the first
-# record.
-
-_new = object.__new__
-LEAST = 4
-"""Number of jobs from which reading them in columns is cheaper than one by one."""
-
-
-def read_alike(ids: Sequence[str], records: Sequence[bytes], specs: Sequence[bytes], dimensions: int) -> list[Job]:
-    """Read the records of jobs that are alike, with the result of `read_job` for each; empty when some differ."""
-    record, spec, number = records[0], specs[0], len(records)
-    if number < LEAST or specs.count(spec) < number or set(map(len, records)) != {len(record)}:
-        return []
-    try:
-        start, end = name_span(record)
-        first = read_job(ids[0], record, spec, dimensions)
-        table = _table(records, len(record))
-        if not ((table == table[0]) | _own(len(record), start, end)).all():
-            return []
-        names = _texts(table, start, end) if end > start else ids
-    except UNREADABLE:
-        return []
-    order, submitted, modified = (_numbers(table, at) for at in (ORDER_AT, SUBMITTED_AT, MODIFIED_AT))
-    jobs: list[Job] = []
-    for job_id, name, position, at_ms, index in zip(ids, names, order, submitted, modified, strict=True):
-        job = _new(Job)  # field by field, in two thirds of the time of a call of the class
-        job.id, job.name, job.order, job.submitted_ms, job.modified = job_id, name, position, at_ms, index
-        job.groups, job.spec = first.groups, unpack(spec) if spec else first.spec
-        job.kind, job.precedence, job.state = first.kind, first.precedence, first.state
-        job.gang, job.gang_min = first.gang, first.gang_min
-        job.held, job.after, job.awaited, job.begun = first.held, first.after, first.awaited, first.begun
-        job.lane, job.commands, job.submitter = first.lane, first.commands, first.submitter
-        job.gate, job.released = first.gate, first.released
-        jobs.append(job)
-    return jobs
-
-
-def read_runs(ids: Sequence[str], records: Sequence[bytes], specs: Sequence[bytes], dimensions: int) -> list[Job]:
-    """Read jobs of several lanes, with the result of `read_job` for each; empty when one cannot be read.
-
-    The jobs of one lane follow one another, and most of them are alike.
-    """
-    jobs, start = list[Job](), 0
-    try:
-        for _, run in groupby(specs):
-            end = start + len(list(run))
-            several = ids[start:end], records[start:end], specs[start:end]
-            jobs += read_alike(*several, dimensions) or [
-                read_job(*each, dimensions) for each in zip(*several, strict=True)
-            ]
-            start = end
-    except UNREADABLE:
-        return []
-    return jobs
-
-
-def _table(records: Sequence[bytes], length: int) -> "NDArray[np.uint8]":
-    import numpy as np  # noqa: PLC0415 - as records.read_rows
-
-    return np.frombuffer(b"".join(records), dtype=np.uint8).reshape(-1, length)
-
-
-@lru_cache(maxsize=256)
-def _own(length: int, start: int, end: int) -> "NDArray[np.bool_]":
-    """Return which bytes of a record are the job's own; its name is from `start` to `end`."""
-    import numpy as np  # noqa: PLC0415 - as records.read_rows
-
-    own = np.zeros(length, dtype=np.bool_)
-    for at, width in ((MODIFIED_AT, 8), (BUCKET_AT, 2), (ORDER_AT, 8), (SUBMITTED_AT, 8), (start, end - start)):
-        own[at : at + width] = True
-    return own
-
-
-def _numbers(table: "NDArray[np.uint8]", at: int) -> list[int]:
-    numbers: list[int] = table[:, at : at + 8].copy().view("<u8")[:, 0].tolist()
-    return numbers
-
-
-def _texts(table: "NDArray[np.uint8]", start: int, end: int) -> list[str]:
-    words: list[bytes] = table[:, start:end].copy().view(f"S{end - start}")[:, 0].tolist()
-    return [word.decode() for word in words]

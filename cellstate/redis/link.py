@@ -5,7 +5,7 @@ ones. Every script is idempotent: after a lost reply the same call is sent again
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import redis
 
@@ -49,13 +49,15 @@ KEPT_MS = 24 * 3600 * 1000
 """Time after the last change at which the key expires."""
 
 
+def _words(values: Iterable[object]) -> tuple[int, bytes]:
+    """Return the number of values, and the values as they are sent in the protocol (RESP)."""
+    words = [value if type(value) is bytes else str(value).encode() for value in values]
+    return len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
 def _packed(commands: Sequence[Sequence[object]]) -> bytes:
-    """Return commands in the protocol (RESP)."""
-    parts: list[bytes] = []
-    for command in commands:
-        words = [str(word).encode() for word in command]
-        parts += [b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)]
-    return b"".join(parts)
+    """Return commands as they are sent."""
+    return b"".join([b"*%d\r\n%b" % _words(command) for command in commands])
 
 
 class Confirmation:
@@ -133,40 +135,6 @@ def _replies(client: "redis.Redis", *commands: Sequence[object]) -> list[Any]:
         return list(pipe.execute(raise_on_error=False))
 
 
-class BulkStrings(NamedTuple):
-    """Strings of a command as they are sent: their number, and their bytes in the protocol (RESP)."""
-
-    number: int
-    packed: bytes
-
-
-NO_STRINGS = BulkStrings(0, b"")
-
-
-class Numbers(dict[int, str]):
-    """Numbers that occur often, such as those of machines, as text in the server's protocol."""
-
-    def __missing__(self, value: int) -> str:
-        if len(self) >= MOST_NUMBERS:
-            self.clear()
-        text = self[value] = bulk_string(str(value))
-        return text
-
-
-MOST_NUMBERS = 1 << 16
-
-
-def bulk_string(text: str) -> str:
-    """Return a bulk string of the protocol (RESP), whose characters stand for bytes (Latin-1)."""
-    return f"${len(text)}\r\n{text}\r\n"
-
-
-def bulk_strings(values: Iterable[object]) -> BulkStrings:
-    """Return values as they are sent."""
-    data = [value if type(value) is bytes else str(value).encode() for value in values]
-    return BulkStrings(len(data), b"".join([b"$%d\r\n%b\r\n" % (len(each), each) for each in data]))
-
-
 class Link:
     """A connection of `client`'s pool, owned by one thread."""
 
@@ -179,23 +147,22 @@ class Link:
         self._connection: Any = None
         self._loaded: set[str] = set()
         self._sent: tuple[Script, bytes, Confirmation | None] | None = None
-        self._head: tuple[Script, list[str], BulkStrings] | None = None
+        self._head: tuple[Script, list[str], int, bytes] | None = None
         """The first strings of the last call, which are those of the next one as long as its keys are the same."""
 
     def send(
-        self, script: Script, keys: list[str], arguments: Sequence[object], rest: BulkStrings,
-        confirmation: Confirmation | None = None,
-    ) -> None:  # fmt: skip
-        """Send a call, with further arguments that are packed; `receive` returns its reply. Raises redis.RedisError.
+        self, script: Script, keys: list[str], arguments: Sequence[object], confirmation: Confirmation | None = None
+    ) -> None:
+        """Send a call; `receive` returns its reply. Raises redis.RedisError.
 
         With `confirmation`, `receive` raises NotReplicated unless enough replicas have the effect.
         """
         if self._head is None or self._head[1] is not keys or self._head[0] is not script:
-            self._head = script, keys, bulk_strings(("EVALSHA", script.sha, len(keys), *keys))
-        head, own = self._head[2], bulk_strings(arguments)
-        number = head.number + own.number + rest.number
+            self._head = script, keys, *_words(("EVALSHA", script.sha, len(keys), *keys))
+        *_, number, head = self._head
+        count, own = _words(arguments)
         after = confirmation.packed if confirmation is not None else b""
-        call = b"".join((b"*%d\r\n" % number, head.packed, own.packed, rest.packed, after))
+        call = b"".join((b"*%d\r\n" % (number + count), head, own, after))
         self._sent = script, call, confirmation
         self._transmit()
 

@@ -38,7 +38,7 @@ _Demanded = dict[bytes, tuple[bytes, JobDemand | None]]
 class RedisPools(RedisReads):
     """Operations on pools; see `Cell` for the methods of the port."""
 
-    _demanded: tuple[Mapping[str, Lane], _Demanded] = {}, {}
+    _demanded: tuple[Mapping[int, Lane], _Demanded] = {}, {}
     """The lanes by number and the jobs' records with their demands, as read last."""
     _lenders: "tuple[int, Pools | None]" = -1, None
     """The version of the pools as read last for an epoch; the pools, if some lend in part."""
@@ -155,10 +155,10 @@ class RedisPools(RedisReads):
 
     def _demands(self, jobs: Mapping[bytes, bytes], lanes: Mapping[bytes, bytes]) -> list[JobDemand]:
         """Read the demands of jobs from their records; a record that did not change since the last call is not read."""
-        size, named = len(self.dimensions), dict[str, Lane]()
+        size, named = len(self.dimensions), dict[int, Lane]()
         for number, record in lanes.items():
             if number != b"spare":
-                named[number.decode()] = records.lane_row(record, size)[2]
+                named[int(number)] = records.lane_row(record, size)[2]
         before, known = self._demanded
         if any(named.get(number, lane) != lane for number, lane in before.items()):
             known = {}  # numbers of lanes are given to others
@@ -297,7 +297,7 @@ def _numbers(words: object) -> tuple[int, int, int, int] | None:
     return number, at_ms, read, published
 
 
-def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:
+def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[int, Lane]) -> JobDemand | None:
     """Return the use and demand of a live job from its record; None when it has neither."""
     job = decode(record, size)
     waits, groups, some = job["state"] != JobState.ACTIVE, [], False

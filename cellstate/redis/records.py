@@ -27,10 +27,9 @@ from omega.cellstate.model import (
     Pairs,
     Run,
 )
-from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
 from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
-from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
+from omega.cellstate.transaction import ClaimColumns, Evicted, Outcome, Transaction, Verdict
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
@@ -133,88 +132,40 @@ def read_runs(machine: int, text: str) -> list[Run]:
     return runs
 
 
-def write_transactions(transactions: Sequence[Transaction]) -> BulkStrings:
-    """What commit.lua takes: of each transaction its job, numbers, victims, and the machine of every claim.
-
-    It is built as text, in which a character is a byte, because text is formatted faster than bytes. Raises BadInput
-    for a transaction with too many claims, or none.
-    """
-    if not transactions:
-        return NO_STRINGS
-    parts: list[str] = []
-    count, length, incremental, gang, machine_word = 0, _LENGTHS, *_usual, _machine_words
+def write_transactions(transactions: Sequence[Transaction]) -> bytes:
+    """What commit.lua takes. Raises BadInput for a transaction with too many claims, or none."""
+    parts = list[bytes]()
     for job, claims, mode, detection, assertion in transactions:
-        if (
-            type(claims) is ClaimColumns
-            and claims.counts
-            and detection is _FINE
-            and not claims.group
-            and assertion is None
-        ):
-            machines, usual = claims.machines, incremental if mode is _INCREMENTAL else gang
-            size = len(machines)
-            if size == 1:
-                count += 4
-                parts.append(f"{length[len(job)]}{job}{usual[claims.counts[0]]}{machine_word[machines[0]]}")
-                continue
-            if 0 < size <= MOST_CLAIMS:
-                count += 3 + size
-                parts += (length[len(job)], job, usual[tuple(claims.counts)])
-                parts += [machine_word[each] for each in machines]
-                continue
         size = len(claims)
         if not 0 < size <= MOST_CLAIMS:
             raise BadInput(f"job {job}: {size} claims in a transaction; want 1 to {MOST_CLAIMS}")
-        count += 3 + size
-        said = _victims(claims) + (write_assertion(assertion) if assertion is not None else "")
-        parts += (bulk_string(job), _numbers(mode, detection, claims), bulk_string(said))
-        parts += [machine_word[claim[0]] for claim in claims]
-    return BulkStrings(count, "".join(parts).encode("latin-1"))
+        numbers, said = [0] * (4 * size), b""
+        if type(claims) is ClaimColumns:
+            numbers[0::4], numbers[1::4] = claims.machines, [claims.group] * size
+            numbers[2::4], seen = claims.counts or [1] * size, claims.seen
+        else:
+            numbers[0::4], numbers[1::4], numbers[2::4], seen, evict = map(list, zip(*claims, strict=True))
+            said = _victims(evict) if any(evict) else b""
+        if detection and seen is not None:
+            numbers[3::4] = seen
+        if assertion is not None:
+            said += write_assertion(assertion).encode()
+        name = job.encode()
+        write = _transaction(len(name), size, len(said)).pack
+        parts.append(write(len(name), name, mode, detection, size, *numbers, len(said), said))
+    return b"".join(parts)
 
 
-MOST_USUAL = 4096
-"""Texts of transactions that are kept: a scheduler's memory grows until they are."""
+@lru_cache(maxsize=4096)
+def _transaction(name: int, claims: int, said: int) -> struct.Struct:
+    """Return the form of a transaction by the lengths of its parts."""
+    return struct.Struct(f"<B{name}sBBI{claims * 'iiqq'}I{said}s")
 
 
-class _Usual(dict[int | tuple[int, ...], str]):
-    """Numbers and victims of transactions of the first group, by the tasks of the claims: most are the same.
-
-    The end of the word before stands in front of them.
-    """
-
-    def __init__(self, mode: Mode) -> None:
-        self.mode = mode
-
-    def __missing__(self, tasks: int | tuple[int, ...]) -> str:
-        if len(self) >= MOST_USUAL:
-            self.clear()
-        claims = [Claim(0, 0, count) for count in ((tasks,) if isinstance(tasks, int) else tasks)]
-        text = self[tasks] = "\r\n" + _numbers(self.mode, Detection.FINE, claims) + bulk_string("")
-        return text
-
-
-_LENGTHS = [f"${length}\r\n" for length in range(65)]
-"""What stands before a job's id, by its length, of which 64 is the most, and before a number."""
-_LINE_END = "\r\n"
-_machine_words, _usual = Numbers(), (_Usual(Mode.INCREMENTAL), _Usual(Mode.GANG))
-_INCREMENTAL, _FINE = Mode.INCREMENTAL, Detection.FINE
-
-
-def _numbers(mode: int, detection: int, claims: Sequence[Claim]) -> str:
-    numbers: list[int] = [mode, detection]
-    for _, group, count, seen, _ in claims:
-        numbers += (group, count, seen if detection else 0)
-    return bulk_string(_integers(len(numbers)).pack(*numbers).decode("latin-1"))
-
-
-def _victims(claims: Sequence[Claim]) -> str:
+def _victims(evict: Sequence[Evicted]) -> bytes:
     """Return ``claim:placement*count…``: the tasks that each claim may evict, in order."""
-    return ",".join([f"{i}:{placement}*{most}" for i, claim in enumerate(claims, 1) for placement, most in claim[4]])
-
-
-@lru_cache(maxsize=1024)
-def _integers(count: int) -> struct.Struct:
-    return struct.Struct(f"<{count}q")
+    listed = (f"{i}:{placement}*{most}" for i, each in enumerate(evict, 1) for placement, most in each)
+    return ",".join(listed).encode()
 
 
 def write_assertion(assertion: Assertion) -> str:
@@ -236,33 +187,29 @@ def _threshold(threshold: Threshold) -> str:
 _HOW = {how: how.name.lower() for how in EndKind}
 
 
-def write_endings(endings: Sequence[TaskEnd]) -> BulkStrings:
+def write_endings(endings: Sequence[TaskEnd]) -> bytes:
     """What end.lua takes: endings alike together, behind what they say and how many they are."""
     if type(endings) is FinishedRuns:
-        parts, length = [bulk_string("finished * - -"), bulk_string(str(len(endings)))], _LENGTHS
-        for machine, placement in zip(endings.machines, endings.placements, strict=True):
-            parts += (length[len(machine)], machine, _LINE_END, length[len(placement)], placement, _LINE_END)
-        return BulkStrings(2 + 2 * len(endings), "".join(parts).encode("latin-1"))
-    words: list[object] = []
-    for (how, tasks, reason, job, submitted_ms), alike in groupby(endings, itemgetter(2, 3, 4, 5, 6)):
-        pairs = [each for machine, placement, *_ in alike for each in (machine, placement)]
-        whose = f"{job}@{submitted_ms}" if submitted_ms else job or "-"
-        words += [f"{_HOW[how]} {tasks} {whose} {reason or '-'}", len(pairs) // 2, *pairs]
-    return bulk_strings(words)
+        ends = [number for pair in zip(endings.machines, endings.placements, strict=True) for number in map(int, pair)]
+        return _endings(("finished", "*", "", "", 0), ends)
+    parts = list[bytes]()
+    for (how, *said), alike in groupby(endings, itemgetter(2, 3, 4, 5, 6)):
+        parts.append(_endings((_HOW[how], *said), [number for ending in alike for number in ending[:2]]))
+    return b"".join(parts)
 
 
-class _AllPlaced(dict[int | tuple[int, ...], Outcome]):
-    """Outcomes of transactions whose claims were all accepted, by the tasks of the claims, or of the only claim."""
-
-    def __missing__(self, tasks: int | tuple[int, ...]) -> Outcome:
-        if len(self) >= MOST_USUAL:
-            self.clear()
-        counts = (tasks,) if isinstance(tasks, int) else tasks
-        outcome = self[tasks] = Outcome(tuple((count, Verdict.PLACED) for count in counts))
-        return outcome
+def _endings(said: tuple[Any, ...], ends: list[int]) -> bytes:
+    how, tasks, reason, job, submitted_ms = said
+    words = how.encode(), tasks.encode(), job.encode(), (reason or "-").encode()
+    form = "<B{}sI{}sB{}sQI{}s".format(*map(len, words)) + f"I{len(ends) // 2 * 'iQ'}"
+    first = [value for word in words[:3] for value in (len(word), word)]
+    return struct.pack(form, *first, submitted_ms, len(words[3]), words[3], len(ends) // 2, *ends)
 
 
-_all_placed = _AllPlaced()
+@lru_cache(maxsize=4096)
+def _all_placed(counts: tuple[int, ...]) -> Outcome:
+    """Return the outcome of a transaction whose claims of so many tasks were all accepted."""
+    return Outcome(tuple((count, Verdict.PLACED) for count in counts))
 
 
 @lru_cache(maxsize=8192)
@@ -275,16 +222,11 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
     """Read the outcomes of a call's transactions; ``+`` is a completely accepted one."""
     if not text:
         return []
-    outcomes: list[Outcome] = []
-    placed = _all_placed
-    for part, transaction in zip(text.decode().split(";"), transactions, strict=True):
-        if part != "+":
-            outcomes.append(_outcome(part))
-            continue
-        claims = transaction[1]
+    outcomes = list[Outcome]()
+    for part, (_, claims, *_) in zip(text.decode().split(";"), transactions, strict=True):
         counts = claims.counts if type(claims) is ClaimColumns else None
-        counts = counts or [claim.count for claim in claims]
-        outcomes.append(placed[counts[0]] if len(counts) == 1 else placed[tuple(counts)])
+        counts = counts or [claim[2] for claim in claims]
+        outcomes.append(_all_placed(tuple(counts)) if part == "+" else _outcome(part))
     return outcomes
 
 

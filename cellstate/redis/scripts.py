@@ -5,10 +5,15 @@ bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader write
 variables in front of the script, so positions cannot drift between Lua and Python. Rare keys (`RARE`) get no variable.
 
 ``--@include records fast_path/end`` stands for ``lua/parts/records.lua`` and ``lua/fast_path/end.lua``; ``--@schema``
-for the codec of jobs' records, ``--@fields`` for its constants alone and ``--@texts`` for lines that find the texts of
-a record (cellstate/schema.py).
+for the codec of jobs' records, ``--@fields`` for its constants and what reads the texts of a record alone,
+``--@layout`` and ``--@simple`` for what reads a job on the fast path (cellstate/schema.py).
 ``--@const UP 0, DOWN 2`` names numbers: they are written into the text in place of the names, because Lua has room for
 200 local variables in a script and looks each one up for every function that uses it, at every call.
+
+``--@lazy pools`` in a part: what follows it is carried out when a call first reads what the table ``pools`` does not
+have. So a call pays for one function of a subject that it does not meet, such as losses or copies of tasks.
+``--@inner``: what follows stands in a function of its own. The server looks up each variable that a function uses from
+outside of the function that makes it; those of the function around that one cost a tenth.
 
 A script makes its functions anew at every call (0.1 to 0.5 µs each), so the loader leaves out those of included parts
 that it does not use (docs/decisions/0106-scripts-stay.md).
@@ -36,6 +41,12 @@ READS = (
 """The commands of the scripts that write nothing: a dry run carries out these alone."""
 RARE = frozenset({"copied", "history", "recent", "results", "waiters"})
 """Keys that few calls use. Their place is written into the text in place of a local variable, which costs nothing."""
+_LAZY = """setmetatable({table}, {{ __index = function(_section, _name)
+  setmetatable(_section, nil)
+{functions}  return _section[_name]
+end }})
+"""
+_INNER = re.compile(r"^--@inner\n(.*)", re.MULTILINE | re.DOTALL)
 _FOLDER = files("omega.cellstate") / "lua"
 _CONSTANT = re.compile(r"([A-Z_]+) (\d+)")
 
@@ -53,7 +64,10 @@ def _text(name: str) -> str:
 
 
 def _part(name: str) -> str:
-    return _text(name if "/" in name else f"parts/{name}")
+    text = _text(name if "/" in name else f"parts/{name}")
+    first, mark, rest = text.partition("--@lazy ")
+    table, _, functions = rest.partition("\n")
+    return first + _LAZY.format(table=table, functions=indent(functions, "  ")) if mark else text
 
 
 def _include(source: str) -> str:
@@ -64,9 +78,11 @@ def _include(source: str) -> str:
             lines += [indent(_include(_part(name)), before) for name in line.split()[1:]]
         else:
             lines.append(line)
-    text = "\n".join(lines)
-    for word, of_schema in (("schema", schema.lua), ("fields", schema.constants), ("texts", schema.texts)):
-        text = text.replace(f"--@{word}\n", f"{of_schema().rstrip()}\n")
+    text = _INNER.sub(lambda found: f"return (function()\n{found[1]}\nend)()", "\n".join(lines))
+    layout, simple = schema.simple_job()
+    made = {"schema": schema.lua(), "fields": schema.fields(), "layout": layout, "simple": simple}
+    for word, lines_of_schema in made.items():
+        text = text.replace(f"--@{word}\n", f"{lines_of_schema.rstrip()}\n")
     return text
 
 
@@ -166,11 +182,11 @@ MIB = 1 << 20
 WORDS, BYTES = 20_000, 4 * MIB
 """The most further arguments of a call of a script, and the bytes of all of them together."""
 BOUNDS: Mapping[str, tuple[int, int]] = {
-    "commit": (50_000, 16 * MIB), "digest": (200_000, 16 * MIB), "epoch": (0, 16 * MIB), "join": (20_000, 64 * MIB),
-    "pools": (200_000, 64 * MIB), "resize": (5_000, 16 * MIB), "submit": (40_000, 64 * MIB),
-    "update": (5_000, 16 * MIB),
+    "commit": (0, BYTES), "digest": (200_000, 16 * MIB), "end": (0, BYTES), "epoch": (0, 16 * MIB),
+    "join": (20_000, 64 * MIB), "pools": (200_000, 64 * MIB), "resize": (5_000, 16 * MIB),
+    "submit": (40_000, 64 * MIB), "update": (5_000, 16 * MIB),
 }  # fmt: skip
-"""The same of scripts that take more, which they store and do not read."""
+"""The same of scripts that take others: more, which they store and do not read, or one text alone."""
 MOST_KEYS = 200_000
 LISTS = ("change", "current", "limits", "near", "task", "reason", "request")
 """Arguments that are lists, or are searched: at most `LIST_BYTES` each."""

@@ -237,10 +237,10 @@ def test_a_file_may_hold_several_cells(stand: RedisStand) -> None:
         (b"\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x8c\x07builtins.", "not written by omega store backup"),
         (
             msgpack.packb(["omega-backup", 1, {}]),
-            "written in format 1, this Omega reads format 2; use the Omega that wrote it",
+            "written in format 1, this Omega reads format 3; use the Omega that wrote it",
         ),
-        (msgpack.packb(["omega-backup", 3, {}]), "written in format 3, this Omega reads format 2; use the newer Omega"),
-        (msgpack.packb(["omega-backup", 2, {"cell": 7}]), "it is damaged, or something else"),
+        (msgpack.packb(["omega-backup", 4, {}]), "written in format 4, this Omega reads format 3; use the newer Omega"),
+        (msgpack.packb(["omega-backup", 3, {"cell": 7}]), "it is damaged, or something else"),
     ],
 )
 def test_what_is_no_backup_is_refused(make: Make, data: bytes, reason: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
-from omega.cellstate.resources import LARGEST, MOST_TOGETHER
+from omega.cellstate.resources import LARGEST, LARGEST_COUNT, MOST_TOGETHER
 from omega.cellstate.verify import verify
 from tests.contract.conftest import AnyCell, Make, Member, job
 
@@ -55,7 +55,7 @@ def test_a_machine_that_grows_too_much_is_refused(make: Make) -> None:
 
 
 def test_a_job_of_more_tasks_than_are_counted_exactly_is_refused(cell: AnyCell) -> None:
-    groups = (TaskGroup((0, 0), LARGEST), TaskGroup((0, 0), 1))
+    groups = (TaskGroup((0, 0), LARGEST_COUNT), TaskGroup((0, 0), 1))
     with pytest.raises(BadInput, match="job a"):
         cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
 
@@ -80,9 +80,9 @@ def test_a_job_whose_tasks_together_need_more_than_is_counted_exactly_is_refused
 def test_a_job_does_not_grow_beyond_what_is_counted_exactly(cell: AnyCell) -> None:
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((0, 0), 1), TaskGroup((0, 0), 1)))], 0, "ada")
     with pytest.raises(Refused, match="than are counted exactly"):
-        cell.resize("a", {0: LARGEST}, 1, "ada")
-    cell.resize("a", {0: LARGEST - 1}, 1, "ada")
+        cell.resize("a", {0: LARGEST_COUNT}, 1, "ada")
+    cell.resize("a", {0: LARGEST_COUNT - 1}, 1, "ada")
     cell.resize("a", {0: 1}, 1, "ada")
     with pytest.raises(Refused, match="than are counted exactly"):
         cell.resize("a", {0: 3}, 1, "ada")
-    assert cell.resize("a", {0: 2}, 1, "ada").groups[0].indices == LARGEST
+    assert cell.resize("a", {0: 2}, 1, "ada").groups[0].indices == LARGEST_COUNT

@@ -3,37 +3,29 @@
 -- A job: its record, where its group, the text of its runs and what follows that begin; its tally; its tasks that wait, run,
 -- finished and failed, whether it has begun; its placed tasks before this call; its last ending.
 --@const J_RECORD 1, J_GROUP 2, J_RUNS 3, J_REST 4, J_TALLY 5, J_UNPLACED 6, J_PLACED 7, J_FINISHED 8, J_FAILED 9, J_BEGUN 10
---@const J_WAS 11, J_ENDED 12, LONG 200
+--@const J_WAS 11, J_ENDED 12, LONG 100, INDICES_FROM 13
 --@include fast_path/state
 
-local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'rules', 'limits',
-  'tasks_finished', 'jobs_finished')
-if counters[6] ~= "RULES" then return redis.error_reply(counters[2] and 'RULES ' .. (counters[6] or 0) or 'NOCELL none') end
 local fast, limits, pools_limited = true, counters[7] and counters[7] ~= '0', counters[4] == "POOLS_LIMITED"
-if pools_limited and ARGV[fixed_args + 1] or #ARGV - fixed_args > LONG then
+if pools_limited and hosts[1] or #hosts > LONG then
   -- When the first run is not of a simple job, others are likely alike, and reading them all is in vain.
-  local text = redis.call('HGET', runs_key, ARGV[fixed_args + 3]) or ''
-  local _, to = find(text, ' ' .. ARGV[fixed_args + 4] .. ':', 1, true)
+  local text = redis.call('HGET', runs_key, hosts[1]) or ''
+  local _, to = find(text, ' ' .. placed_as[1] .. ':', 1, true)
   local record = to and redis.call('HGET', jobs_key, match(text, '^[^:]+', to + 1))
-  fast = record and byte(record) == 0
+  fast = record and unpack_numbers('<I4', record, HEAD_BYTES + INDICES_FROM) <= 255
   if fast and pools_limited then
     --@include fast_path/pools
   end
 end
 repeat -- the fast path
   if not fast then break end
-  local n, i, words = 0, fixed_args + 1, #ARGV
-  while ARGV[i] do
-    local last_at = i + 2 * ARGV[i + 1]
-    if not (last_at >= i and last_at < words) then return redis.error_reply('ERR an ending has other runs than it names') end
-    for k = i + 2, last_at, 2 do
-      local key = ARGV[k]
-      if not places[key] then
-        n = n + 1
-        keys[n], places[key] = key, n
-      end
+  local n = 0
+  for i = 1, #hosts do
+    local key = hosts[i]
+    if not places[key] then
+      n = n + 1
+      keys[n], places[key] = key, n
     end
-    i = last_at + 2
   end
   --@include fast_path/machines
   if not fast then break end
@@ -56,8 +48,8 @@ repeat -- the fast path
   end
   if not fast then break end
   local version = counters[1] + 0
-  -- Numbers of tasks by their text; where each ending stands, and the one before it of the same job.
-  local counts, sizes, ats, before, low = { 'ok', version }, {}, {}, {}, (counters[2] or 0) + 0
+  -- Numbers of tasks by their text; the ending before each one of the same job.
+  local counts, sizes, before, low = { 'ok', version }, {}, {}, (counters[2] or 0) + 0
   local tasks_finished, tasks_failed, jobs_failed = 0, 0, 0
   --@include fast_path/ends
   if #list == 0 then return counts end

@@ -1,5 +1,5 @@
 -- The record of a job afterwards; its ends in its lane; whether it has nothing left to do.
-local record, group, placed, t_of = j[J_RECORD], j[J_GROUP], j[J_PLACED], j[J_TALLY]
+local record, placed, t_of = j[J_RECORD], j[J_PLACED], j[J_TALLY]
 local l, over, text = t_of[T_LANE], placed + j[J_UNPLACED] == 0, ''
 if placed < 0 then break end
 if placed > 0 then
@@ -8,7 +8,7 @@ if placed > 0 then
   if find(text, ',@', 1, true) then  -- as `without` in parts/records.lua
     local gone, many, kept, id, after = {}, 0, {}, 0, false
     while ended do
-      gone[tonumber(ARGV[ats[ended] + 1])], many, ended = ARGV[ats[ended]], many + 1, before[ended]
+      gone[tonumber(placed_as[ended])], many, ended = hosts[ended], many + 1, before[ended]
     end
     for first, index in gmatch(text, '(%d*)@(%d+)') do
       id = first == '' and id + 1 or tonumber(first)
@@ -23,7 +23,7 @@ if placed > 0 then
     text = concat(kept, ',') .. ','
   else
     while ended do
-      local from, to = find(text, ',' .. ARGV[ats[ended] + 1] .. '@' .. ARGV[ats[ended]] .. ',', 1, true)
+      local from, to = find(text, ',' .. placed_as[ended] .. '@' .. hosts[ended] .. ',', 1, true)
       if not from then break end
       text, ended = sub(text, 1, from) .. sub(text, to + 1), before[ended]
     end
@@ -40,7 +40,6 @@ if over then
   done[#done + 1] = id
   if j[J_FAILED] > 0 then jobs_failed = jobs_failed + 1 end
 end
-rows_of_jobs[2 * t - 1], rows_of_jobs[2 * t] = id, char(0, over and DONE or ACTIVE, j[J_BEGUN])
-  .. sub(record, LEAVING_AT - 1, group + COUNTS_AT + 2) .. char(placed, j[J_FINISHED], j[J_FAILED])
-  .. sub(record, group + COUNTS_AT + 6, j[J_RUNS] - 1) .. char(#text % 256, floor(#text / 256), 0, 0) .. text
-  .. sub(record, j[J_REST])
+rows_of_jobs[2 * t - 1], rows_of_jobs[2 * t] = id, sub(record, 1, 1) .. char(over and DONE or ACTIVE, j[J_BEGUN])
+  .. sub(record, LEAVING_AT - 1, counts_at + 3) .. pack_numbers('<I4I4I4', placed, j[J_FINISHED], j[J_FAILED])
+  .. sub(record, counts_at + 16, j[J_RUNS] - 1) .. pack_numbers('<I4c0', #text, text) .. sub(record, j[J_REST])

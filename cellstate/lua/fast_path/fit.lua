@@ -27,7 +27,7 @@ if fits < count then
     verdicts, claimed = {}, count
     if not counts then
       counts = {}
-      for k = 1, i - 1 do counts[k] = list[3 * k + 1] end
+      for k = 1, i - 1 do counts[k] = list[4 * k - 1] end
     end
   end
   verdicts[i], count = verdict, pass == 2 and mode == 1 and 0 or fits

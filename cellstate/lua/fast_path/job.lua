@@ -1,39 +1,34 @@
--- Transaction `t` of the fast path: its job's id and record, its arguments from `at` on. Verdicts that it knows are placed,
+-- Transaction `t` of the fast path: its job's id and record, and where its claims begin. Verdicts that it knows are placed,
 -- full, moved and aborted; when there is another one the fast path ends.
-local form, state, _, commands, leaving, size, more = byte(record, 1, 7)
-local a, b, c, d, gang = byte(record, LINKS_AT, LINKS_AT + 4)
-if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then break end
---@texts
-local _, _, unplaced, placed, finished, failed, stopped, delayed, low_budget, high_budget, optional, wide, more_wide =
-  byte(record, group + COUNTS_AT, group + COUNTS_AT + 12)
-local at_runs = group + WAITING_AT + 4 + wide
+local resources, _, _, _, _, of_groups, more = byte(record, 1, SIZE_AT + 1)
+if resources ~= R or of_groups ~= 1 or more ~= 0 then break end
+--@simple
 local a_runs, b_runs, c_runs = byte(record, at_runs, at_runs + 2)
 local at_rest = at_runs + 4 + a_runs + 256 * b_runs
-if more_wide + c_runs + delayed ~= 0 or at_rest + 3 + 4 * R ~= #record then break end
-local blob, bytes, length = ARGV[at + 1], sub(record, at_rest + 4), sub(record, group, group + 3)
+if state + leaving + delayed + c_runs ~= 0 or links ~= '' or indices > 255 or at_rest + 3 ~= #record then break end
 --@include fast_path/tally
 if not tally then break end
 if bytes ~= need_bytes then
   need_bytes, need_text = bytes, R == 2 and format('%d,%d', need1, need2) or concat(need, ',', 1, R)
 end
-if length ~= duration then duration, duration_text = length, format('%d', (unpack_numbers('<I4', length))) end
+if duration ~= last_duration then last_duration, duration_text = duration, format('%d', duration) end
 
-local claims, lead = (#blob - 16) / 24, '+ ' .. id .. ' 0 ' .. duration_text
-local mode, detection, of, count, seen = unpack_numbers('<i8i8i8i8i8', blob)
+local lead, claims, from = '+ ' .. id .. ' 0 ' .. duration_text, numbers_of_claims[t], begins[t]
+local mode, detection = byte(body, from - 6, from - 5)
+local machine, of, count, seen = unpack_numbers('<i4i4i8i8', body, from)
 local list, items, values, placings, verdicts, counts = nil, nil, nil, '', nil, nil
-local tree = divided and lane_trees[sub(record, LANE_AT + 1, name - 1)]
-local waiting, left, first, last = sub(record, group + WAITING_AT + 4, at_runs - 1), unplaced, nil, nil
+local tree = divided and lane_trees[lane]
+local left, first, last = unplaced, nil, nil
 local n, total, said, mailbox, hold, claimed = 0, 0, nil, nil, nil, nil
 if claims > 1 then
   layouts = layouts or {}
-  layouts[claims] = layouts[claims] or '<' .. string.rep('i8', 2 + 3 * claims)
-  list, items, values, placings = { unpack_numbers(layouts[claims], blob) }, {}, {}, {}
+  layouts[claims] = layouts[claims] or '<' .. string.rep('i4i4i8i8', claims)
+  list, items, values, placings = { unpack_numbers(layouts[claims], body, from) }, {}, {}, {}
 end
 if gang > 0 then
   local sum = count
-  for i = 2, claims do sum = sum + list[3 * i + 1] end
-  local low, high = byte(record, GANG_MIN_AT, GANG_MIN_AT + 1)
-  local least = low + 256 * high
+  for i = 2, claims do sum = sum + list[4 * i - 1] end
+  local least = gang_min
   local lacks = least > 0 and math.min(least - placed, unplaced) or optional == 0 and unplaced or 0
   if (mode ~= 1 or sum < lacks) and (least == 0 or lacks > 0) then break end
 end
@@ -41,9 +36,9 @@ fast = true
 -- A gang of several claims has a rehearsal (pass 1), which counts only what there is room for.
 for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
   for i = 1, claims do
-    if list then of, count, seen = list[3 * i], list[3 * i + 1], list[3 * i + 2] end
-    local key = ARGV[at + 2 + i]
-    local p = places[key]
+    if list then machine, of, count, seen = list[4 * i - 3], list[4 * i - 2], list[4 * i - 1], list[4 * i] end
+    local p = places[machine]
+    local key = keys[p]
     local q = MACHINE_WORDS * p
     local shape, used1, used2 = machines[q - M_SHAPE], machines[q - M_FIRST], machines[q - M_SECOND]
     if of ~= 0 or count > left or count < 1 or shape[S_STATE] ~= UP or tree and trees[p] ~= tree or commands == 1 and shape[S_EXECUTOR] % 2 == 1 then
@@ -76,14 +71,15 @@ local outcome = '+'
 if verdicts then
   local words, aborted = {}, nil
   for i = 1, claims do
-    local verdict, many, asked = verdicts[i], counts[i], list and list[3 * i + 1] or claimed
+    local verdict, many, asked = verdicts[i], counts[i], list and list[4 * i - 1] or claimed
+    local key = keys[places[list and list[4 * i - 3] or machine]]
     if verdict == FULL then
-      lines[#lines + 1] = format('conflict %s %s %d %d 0', id, ARGV[at + 2 + i], FULL, asked - many)
+      lines[#lines + 1] = format('conflict %s %s %d %d 0', id, key, FULL, asked - many)
     elseif verdict == MOVED then
-      lines[#lines + 1] = format('conflict %s %s %d %d 0 %d', id, ARGV[at + 2 + i], MOVED, asked - many, list and list[3 * i + 2] or seen)
+      lines[#lines + 1] = format('conflict %s %s %d %d 0 %d', id, key, MOVED, asked - many, list and list[4 * i] or seen)
     elseif verdict == ABORTED then
       aborted = aborted or { 'aborted ' .. id }
-      aborted[#aborted + 1] = format('%s:0:%d', ARGV[at + 2 + i], asked)
+      aborted[#aborted + 1] = format('%s:0:%d', key, asked)
     end
     words[i] = format('%d %d', many, verdict or PLACED_OK)
   end

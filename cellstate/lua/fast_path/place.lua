@@ -3,50 +3,45 @@
 --@include fast_path/state
 
 local jobs, names, layouts = nil, named.asleep and {}, nil
--- Of a call with several transactions: where the one of a job begins, and the outcomes; with one: its outcome.
-local starts, outcomes, alone
+-- Of a call with several transactions: the outcomes; with one: its outcome.
+local outcomes, alone
 local placed_jobs, placements, version, low = 0, (counters[4] or 0) + 0, counters[1] + 1, (counters[2] or 0) + 0
-local duration, duration_text, need_bytes, need_text, diverged
+local last_duration, duration_text, need_bytes, need_text, diverged
 local fast, limits, pools_limited = true, counters[7] and counters[7] ~= '0', counters[6] == "POOLS_LIMITED"
 if pools_limited then
   -- When pools bind the first job, others are likely alike, and reading the call is in vain.
-  local record = redis.call('HGET', jobs_key, ARGV[fixed_args + 1] or '')
-  fast = record and byte(record) == 0
+  local record = body ~= '' and redis.call('HGET', jobs_key, (unpack_numbers('<I1c0', body)))
+  fast = record and true
   if fast then
     --@include fast_path/pools
   end
 end
 repeat -- the fast path
   if not fast then break end
-  local n, count, i, ids = 0, 0, fixed_args + 1, nil
-  local id = ARGV[i]
-  while id do
+  local n, count, cursor, ids, met, begins, numbers_of_claims = 0, 0, 1, {}, {}, {}, {}
+  while cursor <= #body do
     fast = false
-    local last_at = i + 2 + (#ARGV[i + 1] - 16) / 24
-    if ARGV[i + 2] ~= '' or n > 0 and (id == ids[1] or starts and starts[id]) or last_at > i + 257 then break end  -- its job has more tasks than the fast path takes
+    local id, _, _, claims, from = unpack_numbers('<I1c0I1I1I4', body, cursor)
+    cursor = from + CLAIM_BYTES * claims
+    -- Its job has more tasks than the fast path takes, or another transaction, or it may evict.
+    if claims < 1 or claims > 255 or cursor > #body or met[id] or unpack_numbers('<I4', body, cursor) > 0 then break end
     n = n + 1
-    if n == 1 then
-      ids = { id }
-    else
-      starts = starts or { [ids[1]] = fixed_args + 1 }
-      starts[id], ids[n] = i, id
-    end
-    for k = i + 3, last_at do
-      local key = ARGV[k]
-      if not places[key] then
+    ids[n], met[id], begins[n], numbers_of_claims[n] = id, true, from, claims
+    for k = from, cursor - 1, CLAIM_BYTES do
+      local machine = unpack_numbers('<i4', body, k)
+      if not places[machine] then
         count = count + 1
-        keys[count], places[key] = key, count
+        keys[count], places[machine] = format('%d', machine), count
       end
     end
-    i, fast = last_at + 1, true
-    id = ARGV[i]
+    cursor, fast = cursor + 4, true
   end
   if not fast then break end
-  local job_records = ids and fetch(jobs_key, ids)
+  local job_records = fetch(jobs_key, ids)
   if n > 1 then outcomes = {} end
   for t = 1, n do
     local record = job_records[t]
-    if not record or byte(record) ~= 0 then
+    if not record then
       fast = false
     elseif fast and pools_limited then
       --@include fast_path/pools
@@ -58,7 +53,6 @@ repeat -- the fast path
   for t = 1, fast and n or 0 do
     fast = false
     local id, record = ids[t], job_records[t]
-    local at = starts and starts[id] or fixed_args + 1
     --@include fast_path/job
   end
   if not fast then break end

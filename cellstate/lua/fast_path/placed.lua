@@ -9,10 +9,9 @@ if left > 0 then rest = first == last and format('%d', first) or format('%d-%d',
 placings = sub(record, at_runs + 4, at_rest - 1) .. placings
 if #placings > 65535 then break end
 placed_jobs = placed_jobs + 1
-if names then names[placed_jobs] = kind > name + 1 and sub(record, name + 1, kind - 1) or id end
-local now = sub(record, 1, group + COUNTS_AT + 1)
-  .. char(left, placed + count, finished, failed, stopped, 0, low_budget, high_budget, optional, #rest, 0, 0, 0) .. rest
-  .. char(#placings % 256, floor(#placings / 256), 0, 0) .. placings .. sub(record, at_rest)
+if names then names[placed_jobs] = name ~= '' and name or id end
+local now = sub(record, 1, counts_at - 1) .. pack_numbers('<I4I4', left, placed + count)
+  .. sub(record, counts_at + 8, at_runs - #waiting - 5) .. pack_numbers('<I4c0I4c0', #rest, rest, #placings, placings) .. sub(record, at_rest)
 if placed_jobs == 1 then
   jobs = { id, now }
 else
@@ -30,5 +29,5 @@ end
 if left == 0 then
   local gone = l[L_KIND][K_GONE]
   tally[T_PENDING] = tally[T_PENDING] - 1
-  gone[#gone + 1] = sub(record, LINKS_AT + 5, LINKS_AT + 6) .. id
+  gone[#gone + 1] = format('%02x', bucket) .. id
 end

@@ -1,6 +1,6 @@
 -- The fast path of a call, in straight lines: jobs of one group of at most 255 tasks, none of them delayed, leaving or kept
 -- apart, which nothing waits for, in kinds and pools without limits. Their records are read and patched in place: byte by
--- byte they are as the tables of cellstate/schema.py say for form 0. Every other call is left to the
+-- byte they are as the tables of cellstate/schema.py say. Every other call is left to the
 -- general path of its script, before the first write: `fast` is false then (docs/fast-path.md).
 -- The parts of this path are text that stands in its script, without functions: what a script makes, it makes anew for each
 -- call, and a function with the variables that it shares costs as much as a command of the server.
@@ -16,17 +16,18 @@
 --@const S_STATE 1, S_EXECUTOR 2, S_CAPACITY 2
 
 local R = dims + 0
+--@layout
 local S_FIXED, S_MAILBOX, L_HELD, L_LIVE = R + 4, R + 5, L_WANTED + R, L_WANTED + 2 * R + 1
 -- A machine's record: its index as it is (pack takes its first bytes), its number, state and executor and capacity as they are, its amounts in use.
 local MACHINE, WORDS, FIXED, VALUES, NEEDS, LANE
 if R == 2 then
   MACHINE, WORDS, FIXED, VALUES = '<c8i8c32i8i8', '<i8c32i8i8', '<i8i8i8i8', ' %d %d,%d'
-  NEEDS, LANE = '<I4I4', '<i8i8i8i8i8i8i8i8i8i8i8'
+  NEEDS, LANE = '<I8I8', '<i8i8i8i8i8i8i8i8i8i8i8'
 else
   local amounts, rep = string.rep('i8', R), string.rep
   WORDS, FIXED, VALUES = 'i8c' .. 16 + 8 * R .. amounts, '<i8i8' .. amounts, ' %d %d' .. rep(',%d', R - 1)
   MACHINE, WORDS = '<c8' .. WORDS, '<' .. WORDS
-  NEEDS, LANE = '<' .. rep('I4', R), '<' .. rep('i8', 7 + 2 * R)
+  NEEDS, LANE = '<' .. rep('I8', R), '<' .. rep('i8', 7 + 2 * R)
 end
 -- Machines by their places in the call: where the machine of a key is; keys, records, texts of the runs; amounts of the third and
 -- further resources if there are any; those with leaving tasks. The numbers of the machine at place p end at MACHINE_WORDS * p.
@@ -36,6 +37,8 @@ end
 local places, keys, machines, rows, runs, others, holds = {}, {}, {}, nil, nil, R > 2 and {}, nil
 -- The places of machines that changed.
 local touched = {}
+--@const UNPLACED_FROM 16
+local counts_at = HEAD_BYTES + UNPLACED_FROM + 1  -- where the counts of a job's tasks that wait and run begin
 local lines, mailboxes, kinds, lanes_of, changed_lanes = {}, {}, {}, {}, {}
 -- Of a cell in which some pools have limits: records of lanes whose jobs they do not bind, false for others. Of one in which
 -- trees divide the machines: the trees of lanes.

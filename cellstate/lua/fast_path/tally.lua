@@ -1,17 +1,15 @@
--- Where the changes of a job are counted: `tally`, by its lane (its record from LANE_AT on to `name`), kind and need (`bytes`).
+-- Where the changes of a job are counted: `tally`, by its lane, kind and need (`bytes`).
 -- The fast path ends when its kind has limits, or the queue of that was not given.
 do
-  local lane = sub(record, LANE_AT + 1, name - 1)
   if lane ~= tally_lane or bytes ~= tally_bytes then
     local l = lanes_of[lane]
     if l == nil then
-      local row, of = lane_rows[lane] or redis.call('HGET', lanes_key, lane), sub(record, kind + 1, kind + byte(record, kind))
-      local k = kinds[of]
+      local row, k = lane_rows[lane] or redis.call('HGET', lanes_key, lane), kinds[kind]
       if k == nil then
-        local queue = named['pending:' .. of]
-        local limited = limits and (not kinds_key or redis.call('HEXISTS', kinds_key, of) == 1)
+        local queue = named['pending:' .. kind]
+        local limited = limits and (not kinds_key or redis.call('HEXISTS', kinds_key, kind) == 1)
         k = queue and not limited and { queue, {} } or false
-        kinds[of] = k
+        kinds[kind] = k
       end
       l = row and k and { k, lane, sub(row, 8 * (7 + 2 * R) + 1), false, {}, unpack_numbers(LANE, row) } or false
       lanes_of[lane] = l

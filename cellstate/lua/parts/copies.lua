@@ -3,8 +3,7 @@
 -- and no end counts in it. A copy that waits or runs has an entry among the losses of its group, "~task:0:0:placement:1:machine",
 -- with the placement and the machine of its original. What ends either of the two ends or promotes the other in the same call:
 -- the run of a promoted copy becomes one of the group of its original.
-do
-
+--@lazy far.copies
 -- Read the machines of copies and of their originals.
 function far.copies.load()
   local machines = {}
@@ -47,7 +46,7 @@ function far.copies.meet(j, group, g, gone, how, reason)
   local outrun = how == 'stopped' and reason == 'outrun'
   local ends = not outrun and (how == 'finished' or how == 'stopped' or j.state > HELD)
   local met, seen = { number = group + 1, kept = '-', runs = {}, waiting = '-', ends = ends }, {}
-  each_loss(c, gone, function(_, task)
+  losses.each(c, gone, function(_, task)
     if seen[task] then return end
     seen[task] = true
     local placement, m = run_of(j, group + 1, c, task)
@@ -68,16 +67,16 @@ local function promote(j, number, task, placement, m, how)
   touch(m, far.copies.transaction)
   local from, to = find_run(m, placement, false)
   m.runs = sub(m.runs, 1, from - 1) .. ' ' .. placement .. ':' .. j.id .. ':' .. own .. ':' .. task .. sub(m.runs, to + 1)
-  far.move(j, format('%d', number), g, placement .. '@' .. m.key, false, task, '-')
-  far.move(j, own, original, placement .. '@' .. m.key, false, '-', task)
-  forget_losses(j, g, task)
+  move_run(j, format('%d', number), g, placement .. '@' .. m.key, false, task, '-')
+  move_run(j, own, original, placement .. '@' .. m.key, false, '-', task)
+  losses.forget(j, g, task)
   g[PLACED], g[TOTAL], original[PLACED] = g[PLACED] - 1, g[TOTAL] - 1, original[PLACED] + 1
   fact(format('promote %s %s %s %s %s %s', placement, m.key, j.id, own, task, how))
 end
 
 -- After the end of tasks: promote their copies, or end them.
 function far.copies.follow(j, met, how, reason)
-  if met.waiting ~= '-' then far.copies.remove(j, met.number, j.groups[met.number + 1], met.waiting) end
+  if met.waiting ~= '-' then waiters.remove_copies(j, met.number, j.groups[met.number + 1], met.waiting) end
   for _, run in ipairs(met.runs) do
     local task, placement, m = unpack(run)
     if met.ends then
@@ -96,6 +95,4 @@ function far.copies.win(j, g, task)
     if m then stopped = far.copies.end_tasks(m, loss.placement, task, 'stopped', 'outrun', far.copies.transaction) end
   end
   return stopped > 0
-end
-
 end

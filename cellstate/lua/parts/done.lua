@@ -1,13 +1,9 @@
---@fields
 -- The list of finished jobs, "id version" each, oldest first.
 
 -- The name of a job, by its record.
 local function name_of(id, record)
-  local a, b, c = byte(record, LINKS_AT, LINKS_AT + 2)
-  local at = LANE_AT + a + 256 * b + 65536 * c
-  local name = at + 1 + byte(record, at)
-  local length = byte(record, name)
-  return length > 0 and sub(record, name + 1, name + length) or id
+  local name = read_texts(record)
+  return name ~= '' and name or id
 end
 
 local forget
@@ -32,10 +28,7 @@ do
 
   -- Whether a job that ended is kept: tasks of it are leaving, or jobs that wait for it are being released.
   local function is_needed(record)
-    if byte(record, LEAVING_AT) == 1 then return true end
-    local a, b, c = byte(record, LINKS_AT, LINKS_AT + 2)
-    local length = a + 256 * b + 65536 * c
-    return length > 0 and find(sub(record, LINKS_AT + 4, LINKS_AT + 3 + length), '>*', 1, true) ~= nil
+    return byte(record, LEAVING_AT) == 1 or find((select(-2, read_texts(record))), '>*', 1, true) ~= nil
   end
 
   -- Delete the jobs of the first entries of the list; jobs that are still needed are moved to its end instead.

@@ -4,13 +4,13 @@
 local function announce_failure(t)
   local words, aborted, rejected = {}, {}, 0
   for i = 1, t.n do
-    local placed, v, group, count = t.placed[i], t.verdicts[i] or PLACED_OK, t.numbers[3 * i], t.numbers[3 * i + 1]
+    local placed, v, group, count = t.placed[i], t.verdicts[i] or PLACED_OK, t.numbers[4 * i - 2], t.numbers[4 * i - 1]
     if v == MOVED or v == FULL then
-      local seen = v == MOVED and format(' %d', t.numbers[3 * i + 2]) or ''
-      fact(format('conflict %s %s %d %d %d%s', t.id, ARGV[t.at + i], v, count - placed, group, seen))
+      local seen = v == MOVED and format(' %d', t.numbers[4 * i]) or ''
+      fact(format('conflict %s %s %d %d %d%s', t.id, t.keys[i], v, count - placed, group, seen))
     elseif v == ABORTED then
       local evicts = t.taken and t.taken[i] and '!' or ''
-      aborted[#aborted + 1] = format('%s:%d:%d%s', ARGV[t.at + i], group, count, evicts)
+      aborted[#aborted + 1] = format('%s:%d:%d%s', t.keys[i], group, count, evicts)
     elseif v ~= PLACED_OK then
       rejected = rejected + 1
     end

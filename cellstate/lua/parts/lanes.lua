@@ -68,7 +68,7 @@ do
   end
 
   function lanes.score(j, arrival)
-    return format('%d', tonumber(j.lane) * LANE_SPAN + tonumber(j.bucket, 16) * BUCKET_SPAN + arrival)
+    return format('%d', j.lane * LANE_SPAN + j.bucket * BUCKET_SPAN + arrival)
   end
 
   -- Write the lanes that changed; returns their rows. One without live jobs is forgotten, and its number free.
@@ -86,7 +86,7 @@ do
       end
     end
     if #gone > 0 then
-      table.sort(gone, function(a, b) return tonumber(a) < tonumber(b) end)
+      table.sort(gone)
       in_chunks('HDEL', lanes_key, gone)
       in_chunks('HDEL', lanenames_key, names)
       lanes.spare = (lanes.spare or redis.call('HGET', lanes_key, 'spare') or '') .. concat(gone, ' ') .. ' '

@@ -5,9 +5,8 @@
 -- retried; due: the server's time in ms, 0 once they wait; placement: the id they were lost with, 0 when a later placement
 -- ended since; machine: of the last failure. A placement that ran for ten minutes resets both counts, however it ends.
 
+--@lazy losses
 --@const FIRST_MS 1000, LONGEST_MS 300000, PROVEN_MS 600000, RETRY_MS 30000, LONGEST_RETRY_MS 3600000
--- The server's time in ms; set by the scripts that may lose tasks. 0 where it was not asked for, as in a commit.
-local lost_at = 0
 local proven_to = nil
 
 -- Count tasks as delayed, or (below 0) as no longer delayed.
@@ -15,7 +14,7 @@ local function delay(j, g, count)
   j.delayed, g[DELAYED], j.lossy, g.losses = j.delayed + count, g[DELAYED] + count, true, true
 end
 
-local each_loss, index_loss
+local index_loss
 do
   -- Note a loss of a long list under each block of 64 tasks that it has tasks of; under "wide" when there are more than 8. A call
   -- that ends thousands of tasks would otherwise examine every loss for each.
@@ -56,7 +55,7 @@ do
   end
 
   -- Call f(loss, inside, rest) for each loss that has some of these tasks.
-  function each_loss(g, gone, f)
+  function losses.each(g, gone, f)
     local list, left = losses_of(g), span_count(gone)
     local low, high = tonumber(match(gone, '^%d+')), tonumber(match(gone, '%d+$'))
     if #list == 0 or high < list.low or low > list.high then return end
@@ -79,7 +78,7 @@ end
 local function proven(placement)
   if not proven_to then
     proven_to = 0
-    local now = lost_at > 0 and lost_at
+    local now = losses.lost_at > 0 and losses.lost_at
     for at, last in gmatch(redis.call('HGET', meta_key, 'ticks') or '', '(%d+):(%d+)') do
       now = now or tonumber(at)
       if tonumber(at) <= now - PROVEN_MS then
@@ -93,9 +92,9 @@ end
 
 -- Drop the losses of tasks that ended. Those of tasks that are placed again, or continue as their copies, after this
 -- placement are kept for one that has no effect any more, unless it ran for ten minutes.
-local function forget_losses(j, g, gone, placement)
+function losses.forget(j, g, gone, placement)
   local unlinked, kept, delayed = placement and not proven(placement), {}, 0
-  each_loss(g, gone, function(loss, inside, rest)
+  losses.each(g, gone, function(loss, inside, rest)
     loss.tasks = rest
     if unlinked then
       kept[#kept + 1] = { loss, loss_of(inside, loss.count, loss.due, '0', loss.failures, loss.machine) }
@@ -115,7 +114,7 @@ end
 
 -- Count a loss of tasks, or with a machine a failure that is retried; returns those that are not placed again. The others
 -- are delayed.
-local function lose(j, g, gone, placement, retried_on)
+function losses.lose(j, g, gone, placement, retried_on)
   local kinds, known, fresh, delayed = {}, {}, gone, 0
   local function count(times, failures, machine, tasks)
     if tasks == '-' then return end
@@ -128,7 +127,7 @@ local function lose(j, g, gone, placement, retried_on)
       kinds[#kinds + 1] = known[name]
     end
   end
-  each_loss(g, gone, function(loss, inside, rest)
+  losses.each(g, gone, function(loss, inside, rest)
     fresh = select(2, span_split(fresh, inside))
     local reset = proven(placement)
     local times, failures, machine = loss.count, loss.failures, loss.machine
@@ -155,7 +154,7 @@ local function lose(j, g, gone, placement, retried_on)
     else
       local wait = math.min(LONGEST_MS, FIRST_MS * 2 ^ (kind.times - 1))
       if retried_on then wait = math.min(LONGEST_RETRY_MS, RETRY_MS * 2 ^ (kind.failures - 1)) end
-      add_loss(losses_of(g), loss_of(kind.tasks, kind.times, lost_at + wait, placement, kind.failures, kind.machine))
+      add_loss(losses_of(g), loss_of(kind.tasks, kind.times, losses.lost_at + wait, placement, kind.failures, kind.machine))
       delayed = delayed + span_count(kind.tasks)
     end
   end
@@ -164,7 +163,7 @@ local function lose(j, g, gone, placement, retried_on)
 end
 
 -- Queue the delayed tasks of a group that are due at a time; returns them.
-local function requeue(j, g, at_ms)
+function losses.requeue(j, g, at_ms)
   local parts = {}
   for _, loss in ipairs(losses_of(g)) do
     if loss.due > 0 and loss.due <= at_ms and loss.tasks ~= '-' then
@@ -175,7 +174,7 @@ local function requeue(j, g, at_ms)
   local back = span_add('-', concat(parts, ','))
   local count = span_count(back)
   delay(j, g, -count)
-  g[WAITING] = span_add(waiting_of(g), back)
+  g.waiting = span_add(waiting_of(g), back)
   g.first = false
   g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
   touch_job(j)
@@ -184,7 +183,7 @@ end
 
 -- Apply the end of tasks that ended before they were marked as lost and were not placed since, however late the report is
 -- (semantics 27). Returns their number.
-local function end_late(j, machine, placement, part, how)
+function losses.end_late(j, machine, placement, part, how)
   local count = 0
   for number, g in ipairs(j.state <= HELD and j.groups or {}) do
     local list, taken = losses_of(g), '-'
@@ -195,7 +194,7 @@ local function end_late(j, machine, placement, part, how)
         local n = span_count(inside)
         if n > 0 then
           if loss.due == 0 then
-            g[WAITING] = select(2, span_split(waiting_of(g), inside))
+            g.waiting = select(2, span_split(waiting_of(g), inside))
             g[UNPLACED], j.unplaced = g[UNPLACED] - n, j.unplaced - n
           end
           taken, count = span_add(taken, inside), count + n
@@ -203,7 +202,7 @@ local function end_late(j, machine, placement, part, how)
       end
     end
     if taken ~= '-' then
-      forget_losses(j, g, taken)
+      losses.forget(j, g, taken)
       local ended = how == 'finished' and FINISHED or FAILED
       g[ended] = g[ended] + span_count(taken)
       touch_job(j)

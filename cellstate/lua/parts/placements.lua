@@ -6,8 +6,6 @@
 -- The job's record lists the chunks that there are: g.live, g.going, as ranges.
 
 --@const CHUNK 256
-do  -- Lua has room for 200 local variables
-
 -- A dropped run is replaced by an empty text.
 local function drop_run(list, item)
   list.dropped = list.dropped or {}
@@ -27,6 +25,18 @@ end
 -- The chunk of a run of these tasks; 0: it stands in the record.
 local function chunk_of(tasks) return find(tasks, '%d%d%d$') and floor(match(tasks, '%d+$') / CHUNK) or 0 end
 
+-- Change the tasks of a run of a group: its first tasks, other tasks, or none ("-").
+local function move_run(j, group, g, item, leaving, before, after)
+  local from, to = before ~= '-' and chunk_of(before), after ~= '-' and chunk_of(after)
+  if from == to then return end
+  if from then drop_run(from == 0 and g or far.list_of(j, group, g, from, leaving), item) end
+  if to then
+    add_run(to == 0 and g or far.list_of(j, group, g, to, leaving), item)
+    if leaving then g.leaves = true end
+  end
+end
+
+--@lazy far
 -- The chunks of a group's live or leaving runs. New ones are collected until the text is needed: with a chunk for each of
 -- a call's tasks it would be written anew for each.
 local function chunks_of(g, which)
@@ -44,30 +54,19 @@ local function add_chunk(g, which, chunk)
 end
 
 -- The list of runs of a chunk, read on first use: a table like that of a group.
-local function list_of(j, group, g, chunk, leaving)
+function far.list_of(j, group, g, chunk, leaving)
   if chunk == 0 then return g end
   local name = format(leaving and '%s %s !%d' or '%s %s %d', j.id, group, chunk)
   local list = far.lists[name]
   if not list then
     local text = redis.call('HGET', placed_key, name)
     list = { name = name, chunk = chunk, group = g, which = leaving and 'going' or 'live', was = text, added = false,
-      dropped = false, [RUNS] = text or '' }
+      dropped = false, runs = text or '' }
     if not text then add_chunk(g, list.which, chunk) end
     far.lists[name] = list
     far.touched[#far.touched + 1] = list
   end
   return list
-end
-
--- Change the tasks of a run of a group: its first tasks, other tasks, or none ("-").
-function far.move(j, group, g, item, leaving, before, after)
-  local from, to = before ~= '-' and chunk_of(before), after ~= '-' and chunk_of(after)
-  if from == to then return end
-  if from then drop_run(list_of(j, group, g, from, leaving), item) end
-  if to then
-    add_run(list_of(j, group, g, to, leaving), item)
-    if leaving then g.leaves = true end
-  end
 end
 
 -- Numbers of the chunks of live runs, ascending; that of the record is 0.
@@ -83,7 +82,7 @@ end
 function far.runs_in(j, group, g, chunk)
   local list = {}
   local id = 0
-  for leaving, first, index in gmatch(runs_of(list_of(j, group, g, chunk, false)), '(!?)(%d*)@(%d+)') do
+  for leaving, first, index in gmatch(runs_of(far.list_of(j, group, g, chunk, false)), '(!?)(%d*)@(%d+)') do
     id = first == '' and id + 1 or tonumber(first)
     if leaving == '' then list[#list + 1] = { id, index } end
   end
@@ -110,7 +109,7 @@ function far.leaving(j, group, g)
   end
   take(runs_of(g))
   for _, s in ipairs(spans(chunks_of(g, 'going'))) do
-    for chunk = s[1], s[2] do take(runs_of(list_of(j, group, g, chunk, true))) end
+    for chunk = s[1], s[2] do take(runs_of(far.list_of(j, group, g, chunk, true))) end
   end
   return list
 end
@@ -139,6 +138,4 @@ function far.write()
   in_chunks('HDEL', placed_key, gone)
   store(placed_key, rows)
   far.lists, far.touched = {}, {}
-end
-
 end

@@ -6,7 +6,7 @@ pools.limited = meta.pools == POOLS_LIMITED
 local pend, unpend, retired = {}, {}, {}
 -- Members of the housekeeping set that this call adds, each after its score, and removes.
 local chores, settled = {}, {}
--- Jobs that wait for others (links.lua): the waits that this call ends, and what writes them; more: jobs that it ended have further waiters.
+-- Jobs that wait for others (links.lua): the waits that this call ends; more: jobs that it ended have further waiters.
 local waiters = { met = {}, more = false }
 -- Whether room was freed, or a machine was added or changed: blocked jobs may fit now.
 local freed = false
@@ -16,7 +16,8 @@ local gained = {}
 -- Keys that this call would write and that are not in KEYS: the caller repeats the call with them. Checked before the
 -- validation, because nothing is rolled back (semantics 12). Returns the reply {"keys", name…}, or nil.
 local function lacking()
-  if far.copies.load then far.copies.load() end
+  local load_copies = far.copied and far.copies.load
+  if load_copies then load_copies() end
   local names, seen = {}, {}
   local function want(name)
     if not named[name] then names[#names + 1] = name end
@@ -194,7 +195,7 @@ local function queued(jobs, arriving)
       if L[j.lane] then L[j.lane][ARRIVAL] = meta.arrivals end
       list[#list + 1] = lanes.score(j, meta.arrivals)
     end
-    list[#list + 1] = j.bucket .. j.id
+    list[#list + 1] = format('%02x', j.bucket) .. j.id
   end
   return by_kind
 end
@@ -267,7 +268,8 @@ do
     write_pending()
     in_chunks('ZREM', housekeeping_key, settled)
     in_chunks('ZADD', housekeeping_key, chores)
-    if waiters.write then waiters.write() end
+    local write_waits = rawget(waiters, 'write')  -- where the call ended a job with links
+    if write_waits then write_waits() end
     notify_blocked()
     write_mailboxes()
     if #retired > 0 then

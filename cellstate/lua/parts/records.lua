@@ -8,9 +8,10 @@
 local M, J, K = {}, {}, {}
 local touched, changed_jobs = {}, {}
 --@const COPIES 2, REPLACED 4
--- Runs that stand apart from their job's record, and what is done with them: placements.lua.
--- far.copies: copies.lua.
-local far = { lists = {}, touched = {}, copies = {} }
+-- Runs that stand apart from their job's record, and what is done with them: placements.lua. copies.lua; copied: whether a job
+-- of this call has copies. losses.lua; lost_at: the server's time in ms, 0 where it was not asked for, as in a commit.
+local far = { lists = {}, touched = {}, copies = {}, copied = false }
+local losses = { lost_at = 0 }
 
 -- A machine's table: its words, and what this call does to it. key: its index as text.
 local function machine_of(key, runs, ...)
@@ -66,28 +67,36 @@ local function text_of_losses(list)
 end
 
 -- A group's numbers and texts, and what this call does to it. live, going: its chunks of runs (placements.lua).
-local function group_of(layout, text, at)
-  local g = { first = false, losses = false, wanted = 0, held = 0, live = '-', going = '-', unpack_numbers(layout, text, at) }
-  if g[REST] ~= '' then
-    g.losses, g.live, g.going = match(g[REST], '^(.-)#(.-)!(.*)$')
+-- layout: of its numbers, which stand at `at`; its texts at `texts`. Returns where these end as well.
+local function group_of(layout, record, at, texts)
+  local g = {
+    first = false, losses = false, wanted = 0, held = 0, live = '-', going = '-', waiting = '', runs = '', rest = '',
+    unpack_numbers(layout, record, at) }
+  g.waiting, g.runs, g.rest, texts = unpack_numbers('<I4c0I4c0I4c0', record, texts)
+  if g.rest ~= '' then
+    g.losses, g.live, g.going = match(g.rest, '^(.-)#(.-)!(.*)$')
     g.losses = g.losses ~= '' and g.losses
   end
   g.wanted, g.held = g[UNPLACED], g[PLACED]
   g.was = { g[TOTAL], g[FINISHED], g[FAILED], g[STOPPED], g[PLACED], g[UNPLACED] + g[DELAYED], g[OPTIONAL], g[DELAYED] }
-  return g
+  return g, texts
 end
 
 -- Whether all unplaced tasks of a job are placed together: a gang without a minimum (semantics 8).
 local function is_whole(j) return j.gang > 0 and j.gang_min == 0 end
 
-local function read_job(id, text)
-  local j, form, at = read_head(id, text)
-  local layout, groups, placed, unplaced, delayed = group_format(form), {}, 0, 0, 0
+local function read_job(id, record)
+  local j, resources, texts = read_head(id, record)
+  local layout, bytes = layout_of(resources)
+  local at, groups, placed, unplaced, delayed = HEAD_BYTES + 1, {}, 0, 0, 0
   for i = 1, j.size do
-    local g = group_of(layout, text, at)
-    at = g[NEED + R + 1]
+    local g
+    g, texts = group_of(layout, record, at, texts)
+    for d = resources + 1, R do g[NEED + d] = 0 end
+    at = at + bytes
     groups[i], placed, unplaced, delayed = g, placed + g[PLACED], unplaced + g[UNPLACED], delayed + g[DELAYED]
     if g.losses then j.lossy, j.copied = true, j.copied or g[OPTIONAL] == COPIES end
+    far.copied = far.copied or j.copied
   end
   j.groups, j.placed, j.unplaced, j.delayed = groups, placed, unplaced, delayed
   j.was_complete = unplaced + delayed == 0 and placed == 0
@@ -144,7 +153,7 @@ do
   -- The text of a group's runs. Additions and removals of a call are collected until the text is needed: the text of a job
   -- on thousands of machines is long and would be copied for each task.
   function runs_of(g)
-    local text = g[RUNS]
+    local text = g.runs
     if g.added then
       text = text .. chained(g.added)
       g.added = false
@@ -153,7 +162,7 @@ do
       text = g.dropped[text] or find(text, ',@', 1, true) and without(text, g.dropped) or string.gsub(text, '[^,]+,', g.dropped)
       g.dropped = false
     end
-    g[RUNS] = text
+    g.runs = text
     return text
   end
 end
@@ -168,54 +177,42 @@ end
 -- rest of one range; queue, at: of several; back: tasks that are pending again.
 local function waiting_of(g)
   if g.first then
-    g[WAITING] = g.first == g.last and format('%d', g.first) or format('%d-%d', g.first, g.last)
+    g.waiting = g.first == g.last and format('%d', g.first) or format('%d-%d', g.first, g.last)
     g.first = false
   elseif g.queue then
-    g[WAITING], g.queue = spell(g.queue, g.at), false
+    g.waiting, g.queue = spell(g.queue, g.at), false
   end
   if g.back then
-    g[WAITING], g.back = span_add(g[WAITING], concat(g.back, ',')), false
+    g.waiting, g.back = span_add(g.waiting, concat(g.back, ',')), false
   end
-  return g[WAITING]
+  return g.waiting
 end
 
--- The form of a job's record: how wide its counts and amounts are (cellstate/schema.py).
-local function form_of(groups)
-  local most, wide = 0, 0
-  for i = 1, #groups do
-    local g = groups[i]
-    if g[INDICES] > most then most = g[INDICES] end
-    for d = NEED + 1, NEED + R do
-      if g[d] >= 4294967296 then wide = 4 end
-    end
-    if g[DURATION] >= 4294967296 then wide = 4 end
-  end
-  return (most < 256 and 0 or most < 65536 and 1 or most < 4294967296 and 2 or 3) + wide
-end
-
-local function write_group(g, form)
+-- The texts of a group as they are to be.
+local function settle_texts(g)
   waiting_of(g)
   runs_of(g)
   if g.loss_list then g.losses, g.loss_list = text_of_losses(g.loss_list), false end
-  g[REST] = (g.losses or g.live ~= '-' or g.going ~= '-') and (g.losses or '') .. '#' .. g.live .. '!' .. g.going or ''
-  return write_words(g, form)
+  g.rest = (g.losses or g.live ~= '-' or g.going ~= '-') and (g.losses or '') .. '#' .. g.live .. '!' .. g.going or ''
 end
 
 local function write_job(j)
   local groups = j.groups
-  local form = form_of(groups)
   j.size, j.leaving = #groups, false
-  local first = write_group(groups[1], form)
-  if #groups > 1 then
-    local parts = { first }
-    for i = 2, #groups do parts[i] = write_group(groups[i], form) end
-    first = concat(parts)
-  end
   for i = 1, #groups do
     local g = groups[i]
-    if g.going ~= '-' or find(g[RUNS], '!', 1, true) then j.leaving = true end
+    settle_texts(g)
+    if g.going ~= '-' or find(g.runs, '!', 1, true) then j.leaving = true end
   end
-  return write_head(j, form) .. first
+  local g = groups[1]
+  if not groups[2] then return write_head(j) .. pack_numbers(GROUP, unpack(g, 1, NEED + R)) .. write_texts(j, g) end
+  local parts, n = { write_head(j) }, #groups
+  for i = 1, n do
+    g = groups[i]
+    parts[i + 1] = pack_numbers(GROUP, unpack(g, 1, NEED + R))
+    parts[n + i + 1] = i == 1 and write_texts(j, g) or write_group_texts(g)
+  end
+  return concat(parts)
 end
 
 -- Kinds by their names. Only those with limits have a record; what others hold follows from their lanes.

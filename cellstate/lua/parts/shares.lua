@@ -67,13 +67,13 @@ function shares.use()
       if s then
         all = all or s.serial < meta.lanes
         for _, threshold in ipairs({ s.evictor, unpack(s.victims) }) do
-          for number in gmatch(threshold.lanes, '%d+') do numbers[#numbers + 1] = number end
+          for number in gmatch(threshold.lanes, '%d+') do numbers[#numbers + 1] = tonumber(number) end
         end
       end
     end
     if all then
       for _, field in ipairs(redis.call('HKEYS', lanes_key)) do
-        if find(field, '^%d+$') then numbers[#numbers + 1] = field end
+        if find(field, '^%d+$') then numbers[#numbers + 1] = tonumber(field) end
       end
     end
     for _, j in pairs(J) do

@@ -39,25 +39,25 @@ local function take_waiting(g, count)
   if g.queue then return take_queued(g, count) end
   local first, last = g.first, g.last
   if not first then
-    local text = g[WAITING]
+    local text = g.waiting
     first, last = match(text, '^(%d+)%-(%d+)$')
     if not first then
       if find(text, ',', 1, true) then
         g.queue, g.at = spans(text), 1
         return take_queued(g, count)
       end
-      g[WAITING] = '-'
+      g.waiting = '-'
       return text
     end
     first, last = tonumber(first), tonumber(last)
     if last - first + 1 == count then
-      g[WAITING] = '-'
+      g.waiting = '-'
       return text
     end
   end
   local to = first + count - 1
   if to >= last then
-    g.first, g[WAITING] = false, '-'
+    g.first, g.waiting = false, '-'
   else
     g.first, g.last = to + 1, last
   end
@@ -79,7 +79,7 @@ local function place(j, group, m, count)
   g[UNPLACED], g[PLACED] = g[UNPLACED] - count, g[PLACED] + count
   local number = group == 0 and '0' or format('%d', group)
   m.runs = m.runs .. ' ' .. placement .. ':' .. j.id .. ':' .. number .. ':' .. tasks
-  far.move(j, number, g, placement .. '@' .. m.key, false, '-', tasks)
+  move_run(j, number, g, placement .. '@' .. m.key, false, '-', tasks)
   j.placed, j.unplaced = j.placed + count, j.unplaced - count
   announce_place(j, number, g, hold, m, placement, tasks)
 end
@@ -103,12 +103,12 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   local stays = rest ~= '-' and (' ' .. placement .. ':' .. id .. ':' .. group .. ':' .. rest) or ''
   m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
   local item = placement .. '@' .. m.key
-  far.move(j, group, g, item, false, tasks, rest)
+  move_run(j, group, g, item, false, tasks, rest)
   if how == 'evicted' or how == 'stopped' then
     local lfrom, lto, _, _, left = find_run(m, placement, true)
     if lfrom then m.runs = sub(m.runs, 1, lfrom - 1) .. sub(m.runs, lto + 1) end
     local leaving = span_add(left or '-', gone)
-    far.move(j, group, g, '!' .. item, true, left or '-', leaving)
+    move_run(j, group, g, '!' .. item, true, left or '-', leaving)
     g.leaves = true
     m.runs = m.runs .. ' !' .. placement .. ':' .. id .. ':' .. group .. ':' .. leaving
     message(m, '- ' .. placement .. ' ' .. m.key .. ' ' .. gone)
@@ -119,21 +119,21 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   count_admitted(j, before)
   local dropped = g[OPTIONAL] == COPIES or how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
   local ended, spent = ENDED[how] or (j.state > HELD and STOPPED), '-'
-  if met and g.losses and met.kept ~= '-' then forget_losses(j, g, met.kept, placement) end
+  if met and g.losses and met.kept ~= '-' then losses.forget(j, g, met.kept, placement) end
   if dropped then
     g[TOTAL] = g[TOTAL] - count
-    if g[OPTIONAL] == COPIES then forget_losses(j, g, gone) end
+    if g[OPTIONAL] == COPIES then losses.forget(j, g, gone) end
   elseif ending == '-' then
     spent = '-'  -- all of them continue as their copies
   elseif ended then
     g[ended] = g[ended] + span_count(ending)
-    if g.losses then forget_losses(j, g, ending) end
+    if g.losses then losses.forget(j, g, ending) end
   elseif how == 'lost' or how == 'retried' then
-    spent = lose(j, g, ending, placement, how == 'retried' and m.key)
+    spent = losses.lose(j, g, ending, placement, how == 'retried' and m.key)
   elseif g[BUDGET] == NEVER then
     spent = gone  -- it has begun, so it is not placed again
   else
-    if g.losses then forget_losses(j, g, ending, placement) end
+    if g.losses then losses.forget(j, g, ending, placement) end
     g.back = g.back or {}
     g.back[#g.back + 1] = ending
     local back = span_count(ending)
@@ -161,7 +161,7 @@ local function acknowledge(m, placement, part, reason)
   m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
   local j = J[id]
   if j then
-    far.move(j, group, j.groups[group + 1], '!' .. placement .. '@' .. m.key, true, tasks, rest)
+    move_run(j, group, j.groups[group + 1], '!' .. placement .. '@' .. m.key, true, tasks, rest)
     touch_job(j)
   end
   local how = reason == '-' and '' or ' ' .. reason

@@ -49,6 +49,24 @@ def test_every_script_has_the_rare_keys_that_it_names(name: str) -> None:
         assert key in GENERAL_KEYS
 
 
+SECTIONS = ("far", "far.copies", "losses", "lanes", "pools", "shares", "waiters")
+"""Tables of functions that scripts share."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_function_of_a_table_that_a_script_calls_is_in_it(name: str) -> None:
+    """One that is not there would be an error in the middle of the writes of a script."""
+    text = lua.without_comments(script(name).text)
+    for section in SECTIONS:
+        table = re.escape(section)
+        called = set(re.findall(rf"(?<![\w.]){table}\.(\w+)\(", text))
+        given = set(re.findall(rf"function {table}\.(\w+)\(", text))
+        for names in re.findall(rf"((?:{table}\.\w+(?:, )?)+) =", text):
+            given.update(re.findall(rf"{table}\.(\w+)", names))
+        unused = {"write"} if section == "far" else set()  # only after runs in chunks were changed
+        assert called - given <= unused, section
+
+
 PARTS = """
 local function first(x) return x + 1 end
 local second

@@ -73,8 +73,6 @@ def _fields(town: Town, rng: Random) -> Iterator[Tampering]:
             group = field in GROUP
             value, theirs = (each["groups"][0][field.name] if group else each[field.name] for each in (own, other))
             now = _otherwise(value, theirs, way)
-            if field.form == "h":
-                now = now if way == "moved" else f"{int(str(value), 16) ^ 1:02x}"
             if now != value and field.name != "size":
                 edit = (
                     partial(town.group, job, 0, **{field.name: now})

@@ -143,7 +143,7 @@ class Town:
     def queue(self, kind: str, job_id: str, arrival: int | None) -> "Town":
         """Put a job into the queue of a kind, or take it out."""
         there = self.client.hexists(self.prefix + "jobs", job_id)
-        member = (self.fields(job_id)["bucket"] if there else "00") + job_id
+        member = f"{self.fields(job_id)['bucket'] if there else 0:02x}{job_id}"
         if arrival is None:
             assert self.client.zrem(self.prefix + f"pending:{kind}", member)
         else:
