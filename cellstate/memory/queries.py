@@ -9,7 +9,7 @@ from omega.cellstate.cuts import LooksBack, Sightings
 from omega.cellstate.errors import Refused
 from omega.cellstate.events import Fact, LogEntry, facts_in
 from omega.cellstate.executors import ExecutorRecord, agents_of
-from omega.cellstate.keys import SCHEMA
+from omega.cellstate.keys import RULES, SCHEMA
 from omega.cellstate.memory.cuts import cuts, standing
 from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.digest import (
@@ -241,10 +241,11 @@ class MemoryQueries(Cell):
         """Return the cell's version, floor and other counters."""
         own = self.ledger
         return {
-            "schema": SCHEMA, "version": own.version, "floor": own.floor, "placements": own.placements,
-            "arrivals": own.arrivals, "transactions": own.transactions, "jobs": own.submissions,
-            "lanes": own.lane_serials, "incarnations": own.incarnations, "keep_jobs": own.keep_jobs,
-            "keep_ms": own.keep_ms, "pools": own.pools_state, "limits": sum(not k.unrestricted for k in own.K.values()),
+            "schema": SCHEMA, "rules": RULES, "version": own.version, "floor": own.floor,
+            "placements": own.placements, "arrivals": own.arrivals, "transactions": own.transactions,
+            "jobs": own.submissions, "lanes": own.lane_serials, "incarnations": own.incarnations,
+            "keep_jobs": own.keep_jobs, "keep_ms": own.keep_ms, "pools": own.pools_state,
+            "limits": sum(not k.unrestricted for k in own.K.values()),
         }  # fmt: skip
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:

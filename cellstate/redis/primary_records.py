@@ -106,7 +106,7 @@ def unusable(cell: "StoredCell") -> list[Damage]:
     image = Image(cell=cell.name, resources=cell.dimensions.names, schema=0, at_ms=0)
     image.hashes |= {key: client.hgetall(prefix + key) for key in ("meta", "cuts")}
     read = primary_of(image, 0)
-    missing = [Damage("meta", name, "is missing") for name in ("version", "floor") if name not in read.meta]
+    missing = [Damage("meta", name, "is missing") for name in ("version", "floor", "rules") if name not in read.meta]
     return [*(damage for damage in read.damaged if damage.key in image.hashes), *missing]
 
 

@@ -58,7 +58,7 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`jobnames`", "the name of ended jobs removed"): (r"jobnames field \w+ removed",),
     ("`history` `results` `usage`",
      "events, machines and times of ended tasks, sums of use except that of running tasks"):
-        (r"history field \w+ .*", r"results field 0 word 0 changed", r"usage .*"),
+        (r"history field \w+ .*", r"results field 0 bytes changed", r"usage .*"),
     ("`changes`", "a tag replaced by another of its form"): (r"changes item tag moved",),
     ("`log`", "the whole key removed"): (r"log key removed",),
     ("`log`", "time, author, `basis` or `settings` of an entry"):
