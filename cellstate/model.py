@@ -366,8 +366,9 @@ class JobSpec:
         groups, total = self.groups, self.total
         if total > LARGEST:
             raise BadInput(f"job {self.name}: {total} tasks; the most is {LARGEST}")
-        if any(not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST for group in groups):
-            raise BadInput(f"job {self.name}: a group's tasks and duration are from 0 to {LARGEST}")
+        for group in groups:
+            if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
+                raise BadInput(f"job {self.name}: a group's tasks and duration are from 0 to {LARGEST}")
         one = groups[0] if len(groups) == 1 else None
         most = max(one.need, default=0) * one.count if one else largest_sum((each.need, each.count) for each in groups)
         if most > MOST_TOGETHER:
@@ -553,7 +554,7 @@ class Limits:
     precedence: tuple[int, int] = (0, MOST_PRECEDENCE)
 
 
-# Messages for refused changes of a job; the store and its twin return the same statuses.
+# Messages for refused changes of a job; the store and the cell in memory return the same statuses.
 
 
 def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> OmegaError:
