@@ -1,4 +1,4 @@
-"""Evictions between pools: the predicate that planner, scripts and twin share (semantics 33, decision 22).
+"""Evictions between pools: the predicate that planner, scripts and `MemoryCell` share (semantics 33, decision 22).
 
 A claim that evicts tasks of another pool states a threshold for its own pool and for each victim's pool: the fair share
 that the scheduler read. The predicate compares thresholds with the pools' use at the moment of the commit, so a

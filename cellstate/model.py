@@ -364,10 +364,13 @@ class JobSpec:
     def check_numbers(self) -> None:
         """Refuse a job with tasks, durations or a sum of needs beyond the ranges of exact numbers (semantics 12)."""
         groups, total = self.groups, self.total
-        if total > LARGEST_COUNT or any(group.count < 0 for group in groups):
+        if total > LARGEST_COUNT:
             raise BadInput(f"job {self.name}: {total} tasks; the most is {LARGEST_COUNT}")
-        if any(not 0 <= group.duration_ms <= LARGEST for group in groups):
-            raise BadInput(f"job {self.name}: a group's duration is from 0 to {LARGEST}")
+        for group in groups:
+            if group.count < 0 or not 0 <= group.duration_ms <= LARGEST:
+                raise BadInput(
+                    f"job {self.name}: a group's tasks are from 0 to {LARGEST_COUNT}, its duration from 0 to {LARGEST}"
+                )
         one = groups[0] if len(groups) == 1 else None
         most = max(one.need, default=0) * one.count if one else largest_sum((each.need, each.count) for each in groups)
         if most > MOST_TOGETHER:
@@ -553,7 +556,7 @@ class Limits:
     precedence: tuple[int, int] = (0, MOST_PRECEDENCE)
 
 
-# Messages for refused changes of a job; the store and its twin return the same statuses.
+# Messages for refused changes of a job; the store and the cell in memory return the same statuses.
 
 
 def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> OmegaError:

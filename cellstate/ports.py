@@ -1,4 +1,4 @@
-"""The ports of a cell, one for each kind of caller; the store and its in-memory twin implement all of them.
+"""The ports of a cell, one for each kind of caller; the store and the same in memory implement all of them.
 
 Times are milliseconds of the caller's clock; a cell has no clock except for the expiry of leases.
 """

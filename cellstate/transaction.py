@@ -195,16 +195,19 @@ def all_placed(size: int) -> Outcome:
     return Outcome((PLACED_ONE,) * size)
 
 
-class Placed(NamedTuple):
+class Placed:
     """Tasks of a group that one transaction placed: their placement ids, a run on each of the machines.
 
     `counts` are the tasks of each run, None for one each.
     """
 
-    placements: Sequence[int]
-    machines: Sequence[int]
-    counts: Sequence[int] | None
-    group: int
+    __slots__ = ("counts", "group", "machines", "placements")
+
+    def __init__(
+        self, placements: Sequence[int], machines: Sequence[int], counts: Sequence[int] | None, group: int
+    ) -> None:
+        """Name the runs of tasks."""
+        self.placements, self.machines, self.counts, self.group = placements, machines, counts, group
 
     @property
     def tasks(self) -> int:

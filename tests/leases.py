@@ -9,5 +9,5 @@ def expire(cell: MemoryCell | RedisCell, member: str) -> None:
     if isinstance(cell, RedisCell):
         assert cell.client.delete(f"{cell._prefix}lease:{member}") == 1
         return
-    holder = cell.ledger.registered.get(member) or cell.ledger.schedulers[member]
+    holder = cell.registered.get(member) or cell.schedulers[member]
     holder.lives = False

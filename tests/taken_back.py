@@ -1,6 +1,5 @@
 """Cells that are taken back to an earlier state, as a store without the last changes would have them."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +13,7 @@ def copied(cell: MemoryCell | RedisCell) -> Callable[[], None]:
 
     On a server it also closes every connection, as a failover does, so that each client compares what it saw.
     """
-    if isinstance(cell, MemoryCell):
-        there, ledger = cell, copy.deepcopy(cell.ledger)
-
-        def back() -> None:
-            there.ledger = copy.deepcopy(ledger)
-
-        return back
+    assert isinstance(cell, RedisCell)
     client: Any = cell.client
     kept = {key: (client.dump(key), max(0, client.pttl(key))) for key in client.keys(cell._prefix + "*")}
 

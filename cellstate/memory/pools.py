@@ -1,205 +1,193 @@
-"""Pools in the twin: ``lua/pools.lua`` and ``lua/parts/pools.lua``."""
+"""Limits, pools and fair shares of a cell in memory: ``lua/limit.lua``, ``pools.lua``, ``epoch.lua``."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from omega.cellstate import rules
+from omega.cellstate.errors import BadInput
 from omega.cellstate.job_demands import JobDemand
-from omega.cellstate.lanes import lane_of
+from omega.cellstate.lanes import Lane, lane_of
 from omega.cellstate.logged_settings import pools_text
-from omega.cellstate.memory.delta import delta, latest
-from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.publish import announce
-from omega.cellstate.memory.records import MANY, UNASSIGNED, GroupRow, JobRow, PoolRow
-from omega.cellstate.model import JobSpec, JobState, check_author, jobs_in_pool, pools_overtaken
+from omega.cellstate.memory.state import EVERY_RANK, UNASSIGNED, Book, GroupRow, JobRow, State
+from omega.cellstate.model import (
+    JobSpec,
+    JobState,
+    Limits,
+    check_author,
+    check_word,
+    jobs_in_pool,
+    pools_overtaken,
+)
 from omega.cellstate.pools import JOBS, TASKS, Epoch, Pools
 from omega.cellstate.pools.lending import Lent, bounds, keepers, lenders, lending_trees
-from omega.cellstate.pools.records import ALL, PoolUse, change, epoch_digest, moved, pack_leaves, pack_shares
+from omega.cellstate.pools.records import ALL, change, epoch_digest, moved, pack_leaves, pack_shares
 from omega.cellstate.pools.rules import check as check_pools
-from omega.cellstate.replies import EpochMark, Reply, Submitted
+from omega.cellstate.replies import Reply
 from omega.cellstate.transaction import Position
 
-
-def set_pools(ledger: Ledger, pools: Pools, check: int | None, at_ms: int, by: str) -> Pools:
-    """Replace the pools of the cell; returns them with their numbers and their version."""
-    check_author(by)
-    check_pools(pools, ledger.dimensions.names)
-    before = ledger.pool_settings
-    if check not in (None, before.version):
-        raise pools_overtaken(ledger.name, check or 0, before.version)
-    totals = ledger.last_epoch.totals if ledger.last_epoch is not None else {}
-    changed = change(before, pools, ledger.next_pool, ledger.dimensions.names, totals)
-    if not changed.facts:
-        return before
-    occupied = {each.pool or each.user for each in ledger.lane_names}
-    for name in sorted(before.leaves - pools.leaves):
-        if name in occupied:
-            raise jobs_in_pool(ledger.name, name)
-    ledger.unfold()
-    ledger.open()
-    ledger.next_pool = int(changed.rows["next"])
-    names = (JOBS, TASKS, *ledger.dimensions.names)
-    ledger.pool_books = {
-        pool.number: PoolRow(pool.number, [pool.upper.get(name) for name in names])
-        for pool in changed.pools.pools if pool.upper
-    }  # fmt: skip
-    ledger.lenders, ledger.lent_chains = lenders(changed.pools, totals, ledger.dimensions.names), {}
-    ledger.pools_state = changed.state
-    ledger.pool_settings = Pools(changed.pools.pools, changed.pools.trees, ledger.version + 1)
-    ledger.pool_chains = {}
-    for j in ledger.J.values():
-        for g in j.groups:
-            book_in_pools(ledger, g, g.placed)
-        if j.placed:
-            count_in_pools(ledger, j, 1)
-    for line in changed.facts:
-        ledger.fact(*line.split(" "))
-    moves = moved(before, changed.pools)
-    if ALL in moves or occupied & set(moves):
-        for m in ledger.M.values():
-            m.tree = UNASSIGNED
-    ledger.wakes |= {name for name, member in ledger.schedulers.items() if member.lives}
-    announce(ledger, at_ms, by, settings=pools_text(changed.pools))
-    return ledger.pool_settings
+# What binds a job
 
 
-def pool_use(ledger: Ledger) -> dict[str, PoolUse]:
-    """Return the use of pools that carry limits, by name."""
-    named = {pool.number: pool.name for pool in ledger.pool_settings.pools}
-    return {
-        named[number]: PoolUse(book.held[0], book.held[1], tuple(book.held[2:]), tuple(book.limit))
-        for number, book in sorted(ledger.pool_books.items())
-    }
-
-
-def demands_of(ledger: Ledger, since: Position) -> tuple[Reply, list[JobDemand]]:
-    """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
-    ledger.unfold()
-    full, rows = delta(ledger, since)
-    demands = [demand for j in ledger.J.values() if not j.complete and (demand := _demand(j)) is not None]
-    return Reply(latest(ledger), full, rows), sorted(demands, key=lambda each: each.order)
-
-
-def epoch_mark(ledger: Ledger) -> EpochMark:
-    """Return number, time and versions of the last epoch, to detect a new or a due one.
-
-    The time now is that of the last epoch.
-    """
-    epoch = ledger.last_epoch
-    at_ms, pools = epoch.at_ms if epoch else 0, ledger.pool_settings
-    return EpochMark(
-        number=epoch.number if epoch else 0, at_ms=at_ms, read=epoch.version if epoch else 0,
-        published=epoch.published if epoch else 0,
-        version=ledger.version, pools_version=pools.version, configured=pools.configured, now_ms=at_ms,
-    )  # fmt: skip
-
-
-def next_epoch(ledger: Ledger) -> int:
-    """Return the number of the next epoch."""
-    return ledger.last_epoch.number + 1 if ledger.last_epoch else 1
-
-
-def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> int:
-    """Publish an epoch: the first of its number wins; returns the cell's version then, 0 when it is not taken."""
-    before = ledger.last_epoch
-    late = epoch.number != (before.number + 1 if before else 1)
-    early = before is not None and 0 <= epoch.at_ms - before.at_ms < period_ms  # below 0: the clock was put back
-    if late or early or epoch.pools_version != ledger.pool_settings.version:
-        return 0
-    ledger.open()
-    shares, leaves = pack_shares(epoch), pack_leaves(epoch)
-    ledger.fact("epoch", epoch.number, epoch.version, epoch_digest(shares, leaves))
-    announce(ledger, at_ms, check_author(epoch.by))
-    ledger.last_epoch = replace(epoch, published=ledger.version)
-    pools, names = ledger.pool_settings, ledger.dimensions.names
-    for tree in lending_trees(pools):
-        ledger.lenders[f"t{pools.trees.index(tree)}"].bound = bounds(pools, tree, epoch.totals.get(tree.name), names)
-    return ledger.version
-
-
-def chain_of(ledger: Ledger, j: JobRow) -> list[PoolRow]:
-    """Return the books of the pools with limits that bind a job, from its leaf upward."""
-    lane = j.lane.lane
+def _leaf_of(c: State, lane: Lane) -> str:
+    """Return the leaf pool of a lane's jobs by its name; "" for one that no settings name."""
     leaf = lane.pool or lane.user
-    chain = ledger.pool_chains.get(leaf)
+    return leaf if leaf in c.pool_settings.leaves else ""
+
+
+def chain_of(c: State, j: JobRow) -> list[Book]:
+    """Return the books of the pools with limits that bind a job, from its leaf upward."""
+    if not c.pool_books:
+        return []
+    leaf = j.lane.leaf
+    chain = c.pool_chains.get(leaf)
     if chain is None:
-        name = leaf if leaf in ledger.pool_settings.leaves else ""
-        chain = ledger.pool_chains[leaf] = [ledger.pool_books[pool.number] for pool in ledger.pool_settings.chain(name)]
+        above = c.pool_settings.chain(_leaf_of(c, j.lane.lane))
+        chain = c.pool_chains[leaf] = [c.pool_books[pool.number] for pool in above]
     return chain
 
 
-def lent_to(ledger: Ledger, j: JobRow) -> Lent | None:
+def lent_to(c: State, j: JobRow) -> Lent | None:
     """Return the pools that lend in part above a job, and their tree; None in a tree without any."""
-    lane, pools = j.lane.lane, ledger.pool_settings
-    leaf = lane.pool or lane.user
-    if leaf not in ledger.lent_chains:
-        name = leaf if leaf in pools.leaves else ""
-        tree = ledger.lenders.get(f"t{pools.trees.index(pools.tree_of(name))}")
-        above = [ledger.lenders[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)]
-        ledger.lent_chains[leaf] = None if tree is None else Lent(above, tree)
-    return ledger.lent_chains[leaf]
-
-
-def tree_of(ledger: Ledger, j: JobRow) -> int | None:
-    """Return the number of the tree on whose machines alone a job runs; None when it runs on any."""
-    pools = ledger.pool_settings
-    if not pools.divided:
+    if not c.lenders:
         return None
-    leaf = j.lane.lane.pool or j.lane.lane.user
-    return pools.tree_number(leaf if leaf in pools.leaves else "")
+    pools, leaf = c.pool_settings, j.lane.leaf
+    if leaf not in c.lent_chains:
+        name = _leaf_of(c, j.lane.lane)
+        tree = c.lenders.get(f"t{pools.trees.index(pools.tree_of(name))}")
+        above = [c.lenders[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)]
+        c.lent_chains[leaf] = None if tree is None else Lent(above, tree)
+    return c.lent_chains[leaf]
 
 
-def is_bounded(ledger: Ledger, j: JobRow) -> bool:
+def tree_of(c: State, j: JobRow) -> int | None:
+    """Return the number of the tree on whose machines alone a job runs; None when it runs on any."""
+    pools = c.pool_settings
+    return pools.tree_number(_leaf_of(c, j.lane.lane)) if pools.divided else None
+
+
+def is_bounded(c: State, j: JobRow) -> bool:
     """Return whether limits of pools, what pools do not lend, or trees may bind a job."""
-    if ledger.pool_settings.divided:
-        return True
-    return bool(ledger.pool_books and chain_of(ledger, j)) or bool(ledger.lenders and lent_to(ledger, j))
+    return c.pool_settings.divided or bool(chain_of(c, j)) or lent_to(c, j) is not None
 
 
-def book_in_pools(ledger: Ledger, g: GroupRow, count: int) -> None:
+def book_in_pools(c: State, g: GroupRow, count: int) -> None:
     """Add tasks to the use of their job's pools, or subtract them."""
-    if ledger.lenders and (lent := lent_to(ledger, g.job)):
+    if c.lenders and (lent := lent_to(c, g.job)):
         lent.occupy(need * count for need in g.amounts)
-    if ledger.pool_books:
-        for book in chain_of(ledger, g.job):
-            book.held[1] += count
-            for d, need in enumerate(g.amounts, 2):
-                book.held[d] += need * count
+    for each in chain_of(c, g.job) if c.pool_books else ():
+        each.tasks += count
+        each.used += g.need * count
 
 
-def count_in_pools(ledger: Ledger, j: JobRow, count: int) -> None:
+def count_in_pools(c: State, j: JobRow, count: int) -> None:
     """Add a job with placed tasks to its pools, or subtract it."""
-    if ledger.pool_books:
-        for book in chain_of(ledger, j):
-            book.held[0] += count
+    for each in chain_of(c, j) if c.pool_books else ():
+        each.jobs += count
 
 
-def admits(ledger: Ledger, j: JobRow, g: GroupRow, vacated: Mapping[object, int], *, fresh: bool) -> int:
-    """Return the number of tasks of a group that the limits of its job's pools still admit."""
-    lent = lent_to(ledger, j) if ledger.lenders else None
-    admitted = lent.admits(g.amounts) if lent is not None else None
-    most = MANY if admitted is None else admitted
-    for book in chain_of(ledger, j) if ledger.pool_books else ():
-        limit, held = book.limit, book.held
-        if fresh and limit[0] is not None and held[0] - vacated.get(book.number, 0) >= limit[0]:
+def admitted(c: State, j: JobRow, g: GroupRow, vacated: Mapping[Book, int], *, fresh: bool) -> int:
+    """Return the number of tasks that the limits of the job's kind and of its pools still admit (semantics 9).
+
+    `vacated`: the jobs that lose all tasks to this transaction, which is the first to place tasks of a `fresh` job.
+    """
+    lent = lent_to(c, j)
+    most = None if lent is None else lent.admits(g.amounts)
+    most = rules.MANY if most is None else most
+    lowest, highest = j.kind.precedence
+    if not lowest <= j.precedence <= highest:
+        return 0
+    for each in (j.kind, *chain_of(c, j)):
+        jobs, *others = each.limit
+        if fresh and jobs is not None and each.jobs - vacated.get(each, 0) >= jobs:
             return 0
-        if limit[1] is not None:
-            most = min(most, max(0, limit[1] - held[1]))
-        for d, need in enumerate(g.amounts, 2):
-            bound = limit[d]
-            if bound is not None and need > 0:
-                most = min(most, max(0, (bound - held[d]) // need))
+        if not each.unrestricted:
+            most = rules.admits(others, (each.tasks, *c.spread(each.used)), (1, *g.amounts), most)
     return most
 
 
-def refused_pool(ledger: Ledger, spec: JobSpec) -> Submitted | None:
+def refused_pool(c: State, spec: JobSpec) -> tuple[str, str, int] | None:
     """Return why a job may not enter its pool: it is no leaf of the configured pools, or does not admit the user."""
-    lane, pools = lane_of(spec.kind, spec.precedence, spec.spec), ledger.pool_settings
+    lane, pools = lane_of(spec.kind, spec.precedence, spec.spec), c.pool_settings
     if lane.pool and lane.pool not in pools.leaves:
-        return Submitted(spec.id, "pool", lane.pool)
-    leaf = lane.pool or lane.user
-    if pools.closed_to(leaf if leaf in pools.leaves else "", lane.user) is not None:
-        return Submitted(spec.id, "user", leaf)
+        return "pool", lane.pool, 0
+    if pools.closed_to(_leaf_of(c, lane), lane.user) is not None:
+        return "user", lane.pool or lane.user, 0
     return None
+
+
+# Settings
+
+
+def set_limits(c: State, kind: str, limits: Limits, at_ms: int, by: str) -> None:
+    """Set the limits on all jobs of a kind together."""
+    check_author(by)
+    check_word("kind", kind)
+    if len(limits.resources) != len(c.dimensions):
+        names = ", ".join(c.dimensions.names)
+        raise BadInput(f"kind {kind}: {len(limits.resources)} limits; want one for each of {names}")
+    k = c.kind(kind)
+    if k.limits == limits:
+        return
+    c.open()
+    k.restrict((limits.jobs, None, *limits.resources), limits.precedence)
+    bounds_of_kind = (None, None) if limits.precedence == EVERY_RANK else limits.precedence
+    words = ["-" if each is None else str(each) for each in (limits.jobs, *bounds_of_kind, *limits.resources)]
+    c.fact("limit", kind, *words[:3], ",".join(words[3:]))
+    c.wake(kind)
+    c.announce(at_ms, by)
+
+
+def replace_pools(c: State, pools: Pools, check: int | None, at_ms: int, by: str) -> Pools:
+    """Replace the pools of the cell; returns them with their numbers and their version."""
+    check_author(by)
+    resources = c.dimensions.names
+    check_pools(pools, resources)
+    before = c.pool_settings
+    if check not in (None, before.version):
+        raise pools_overtaken(c.name, check or 0, before.version)
+    totals = c.last_epoch.totals if c.last_epoch is not None else {}
+    changed = change(before, pools, c.next_pool, resources, totals)
+    if not changed.facts:
+        return before
+    occupied = {each.pool or each.user for each in c.lane_names}
+    for name in sorted(before.leaves - pools.leaves):
+        if name in occupied:
+            raise jobs_in_pool(c.name, name)
+    c.unfold()
+    c.open()
+    c.next_pool = int(changed.rows["next"])
+    c.pool_books = {
+        pool.number: Book(pool.name, [pool.upper.get(name) for name in (JOBS, TASKS, *resources)])
+        for pool in changed.pools.pools if pool.upper
+    }  # fmt: skip
+    c.lenders, c.lent_chains = lenders(changed.pools, totals, resources), {}
+    c.pools_state, c.pool_chains = changed.state, {}
+    c.pool_settings = Pools(changed.pools.pools, changed.pools.trees, c.version + 1)
+    for j in c.J.values():
+        for g in j.groups:
+            book_in_pools(c, g, g.placed)
+        if j.placed:
+            count_in_pools(c, j, 1)
+    for line in changed.facts:
+        c.fact(line)
+    moves = moved(before, changed.pools)
+    if ALL in moves or occupied & set(moves):
+        for m in c.M.values():
+            m.tree = UNASSIGNED
+    c.wakes |= {name for name, member in c.schedulers.items() if member.lives}
+    c.announce(at_ms, by, settings=pools_text(changed.pools))
+    return c.pool_settings
+
+
+# Fair shares
+
+
+def demands(c: State, since: Position) -> tuple[Reply, list[JobDemand]]:
+    """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
+    c.unfold()
+    full, rows = c.delta(since)
+    found = [demand for j in c.J.values() if not j.complete and (demand := _demand(j)) is not None]
+    return Reply(c.position, full, rows), sorted(found, key=lambda each: each.order)
 
 
 def _demand(j: JobRow) -> JobDemand | None:
@@ -211,3 +199,25 @@ def _demand(j: JobRow) -> JobDemand | None:
     return JobDemand(
         j.id, j.lane.lane, j.order, j.whole, waits, groups, j.commands, j.spec, optional, least=j.gang_min
     )  # fmt: skip
+
+
+def next_epoch(c: State) -> int:
+    """Return the number of the next epoch."""
+    return c.last_epoch.number + 1 if c.last_epoch else 1
+
+
+def publish_epoch(c: State, epoch: Epoch, period_ms: int, at_ms: int) -> int:
+    """Publish an epoch: the first of its number wins; returns the cell's version then, 0 when it is not taken."""
+    before = c.last_epoch
+    late = epoch.number != next_epoch(c)
+    early = before is not None and 0 <= epoch.at_ms - before.at_ms < period_ms  # below 0: the clock was put back
+    if late or early or epoch.pools_version != c.pool_settings.version:
+        return 0
+    c.open()
+    c.fact("epoch", epoch.number, epoch.version, epoch_digest(pack_shares(epoch), pack_leaves(epoch)))
+    c.announce(at_ms, check_author(epoch.by))
+    c.last_epoch = replace(epoch, published=c.version)
+    pools, names = c.pool_settings, c.dimensions.names
+    for tree in lending_trees(pools):
+        c.lenders[f"t{pools.trees.index(tree)}"].bound = bounds(pools, tree, epoch.totals.get(tree.name), names)
+    return c.version

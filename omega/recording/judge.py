@@ -1,8 +1,8 @@
-"""Check 1 of a recording: its transactions judged again, on the twin.
+"""Check 1 of a recording: its transactions judged again, on a cell in memory.
 
-Each recorded transaction is given to the twin in the state that the cell had then. It must get the same verdicts and
-the same placements. What is no transaction (ends of tasks, machines, jobs) is applied as the log states it. Where a
-fact has the number and the amounts of a machine, the twin's must be equal: so the state is compared at every version
+Each recorded transaction is given to it in the state that the cell had then. It must get the same verdicts and the
+same placements. What is no transaction (ends of tasks, machines, jobs) is applied as the log states it. Where a
+fact has the number and the amounts of a machine, that cell's must be equal: so the state is compared at every version
 that changes one. Transactions that the log does not have in full are applied, counted by reason and not judged.
 """
 
@@ -36,9 +36,8 @@ from omega.cellstate.events import (
 )
 from omega.cellstate.logged_settings import read_pools
 from omega.cellstate.memory.commit import decide
-from omega.cellstate.memory.log_entries import write
-from omega.cellstate.memory.ranges import spans
 from omega.cellstate.model import JobState
+from omega.cellstate.ranges import span_read
 from omega.cellstate.resources import Dimensions
 from omega.recording.history import readable_facts
 from omega.recording.recording import Segment
@@ -94,7 +93,7 @@ def judge(segment: Segment, dimensions: Dimensions) -> Judgement:
     except (ValueError, KeyError, IndexError) as error:
         judgement.differ(int(segment.picture["version"]), f"the picture contradicts itself: {error}")
         return judgement
-    if any(pool.kept for pool in judging.restored.ledger.pool_settings.pools):
+    if any(pool.kept for pool in judging.restored.cell.pool_settings.pools):
         judgement.stopped = "pools that lend in part are judged by shares that the log does not have"
         return judgement
     for entry in segment.entries:
@@ -113,46 +112,46 @@ def judge(segment: Segment, dimensions: Dimensions) -> Judgement:
 
 
 class _Judging:
-    """Applies the entries of a log to the twin, and compares."""
+    """Applies the entries of a log to the cell, and compares."""
 
     def __init__(self, restored: Restored, judgement: Judgement) -> None:
         self.restored, self.judgement = restored, judgement
-        self.ledger, self.version = restored.ledger, 0
+        self.cell, self.version = restored.cell, 0
         self.executors: dict[str, int] = {}
 
     def take(self, entry: LogEntry, facts: Sequence[Fact]) -> None:
-        ledger = self.ledger
+        cell = self.cell
         self.version = entry.version
-        ledger.open()
+        cell.open()
         settings: Mapping[str, Any] = json.loads(entry.settings) if entry.settings else {}
         if (pools := read_pools(settings, 0)) is not None:
             self.restored.cell.set_pools(pools, None, 0, NOBODY)
-            ledger.open()
+            cell.open()
         if entry.basis:
             for part in parts_of(facts):
                 self._transaction(part)
         else:
-            ledger.stamp += 1
+            cell.stamp += 1
             for fact in facts:
-                self._apply(fact.event, settings, ledger.stamp)
-        ledger.version = entry.version
+                self._apply(fact.event, settings, cell.stamp)
+        cell.version = entry.version
 
     # Transactions
 
     def _transaction(self, part: Part) -> None:
-        judgement, ledger = self.judgement, self.ledger
+        judgement, cell = self.judgement, self.cell
         judgement.transactions += 1
         why = part.unclear or ("jobs without a record" if part.job in self.restored.guessed else "")
         if why:
             judgement.left_out[why] += 1
-            ledger.stamp += 1
+            cell.stamp += 1
             for event in part.facts:
-                self._apply(event, {}, ledger.stamp)
+                self._apply(event, {}, cell.stamp)
             return
-        before = len(ledger.facts_now)
+        before = len(cell.facts_now)
         transaction = transaction_of(part, self._seen)
-        decide(ledger, transaction)
-        own = events_in(write(ledger.facts_now[before:]))
+        decide(cell, transaction)
+        own = events_in("\n".join(cell.facts_now[before:]))
         judgement.judged += 1
         recorded, again = _essence(part.facts), _essence(own)
         for event in part.facts:
@@ -164,13 +163,13 @@ class _Judging:
             judgement.differ(self.version, f"job {part.job}: recorded {lacks or 'nothing'}, judged {more or 'nothing'}")
 
     def _seen(self, machine: int) -> int:
-        m = self.ledger.M[machine]
-        return m.number if m.stamp < self.ledger.base else m.before
+        m = self.cell.M[machine]
+        return m.number if m.stamp < self.cell.base else m.before
 
     # What is not judged
 
     def _apply(self, event: Event, settings: Mapping[str, Any], stamp: int) -> None:
-        restored, jobs = self.restored, self.ledger.J
+        restored, jobs = self.restored, self.cell.J
         match event:
             case Place():
                 restored.place(event, stamp)
@@ -183,11 +182,11 @@ class _Judging:
             case Submit():
                 restored.submit(event)
             case Fail():
-                restored.drop(event.job, event.group, spans(event.tasks))
+                restored.drop(event.job, event.group, span_read(event.tasks))
             case SpanEvent(word="requeue"):
-                restored.requeue(jobs[event.job].groups[event.group], spans(event.tasks))
+                restored.requeue(jobs[event.job].groups[event.group], span_read(event.tasks))
             case Outcome(word="late"):
-                restored.drop(event.job, event.group, spans(event.tasks))
+                restored.drop(event.job, event.group, span_read(event.tasks))
             case Resize():
                 restored.resize(event)
             case Limit():
@@ -201,18 +200,18 @@ class _Judging:
 
     def _wait(self, event: JobEvent) -> None:
         """Hold a job back, or set it free when nothing holds it any more."""
-        j = self.ledger.J[event.waiting if isinstance(event, Awaited) else event.job]
+        j = self.cell.J[event.waiting if isinstance(event, Awaited) else event.job]
         match event:
             case Awaited():
-                j.waits.append(event.job)
+                j.waits = [*j.waits, event.job]
             case JobEvent(word="hold" | "gate"):
-                j.waits.append("*" if event.word == "hold" else "!")
+                j.waits = [*j.waits, "*" if event.word == "hold" else "!"]
             case Release(word="met"):
-                j.waits[:] = [each for each in j.waits if each != event.other]
+                j.waits = [each for each in j.waits if each != event.other]
             case Release() if event.other:
-                j.waits.clear()  # the last job that it waited for ended
+                j.waits = ()  # the last job that it waited for ended
             case _:
-                j.waits[:] = [each for each in j.waits if each != "!" and (each != "*" or event.word == "pass")]
+                j.waits = [each for each in j.waits if each != "!" and (each != "*" or event.word == "pass")]
         if j.state <= JobState.HELD:
             j.state = JobState.HELD if j.waits else JobState.ACTIVE
 
@@ -223,7 +222,7 @@ class _Judging:
         if isinstance(event, End) and event.word == "evicted" and ":" in event[-1]:
             return  # the room that it frees is taken in the same transaction
         self.judgement.compared += 1
-        m, used = self.ledger.M[event.machine], self.restored.used(event.machine)
+        m, used = self.cell.M[event.machine], self.restored.used(event.machine)
         if (m.number, used) != (event.number, event.amounts):
             name = m.name
             self.judgement.differ(

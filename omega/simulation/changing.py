@@ -22,7 +22,6 @@ from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import Meter
 from omega.simulation.packed_snapshot import PackedSnapshot
-from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from omega.simulation.worker_pools import WorkerPools
 from omega.simulation.world import Answers, Eviction, World, failed
@@ -121,7 +120,7 @@ class ChangingWorld(World):
         self.hold((0,) * self.dimensions, 0)
         return list(self._spent)
 
-    def _start(self, number: int, job: Job, placed: Placed | SimpleJob) -> None:
+    def _start(self, number: int, job: Job, placed: Placed) -> None:
         group = job.groups[placed.group]
         self.hold(group.need, placed.tasks)
         if self.pools.configured:
@@ -151,7 +150,7 @@ class ChangingWorld(World):
         _, order, need, runs = what
         self._over(runs, self.end(runs), order, need)
 
-    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob, int]) -> None:
+    def _end(self, what: tuple[int, int, Resources, Placed, int]) -> None:
         _, order, need, placed, limit = what
         if limit:
             self.ended(failed(placed, limit), order, need)

@@ -1,6 +1,6 @@
 """Simulated jobs with slow tasks, with and without copies (semantics 41): completion times, and machine time.
 
-The cell is the twin of the store; placements, rules and budgets are those of live schedulers. Each task has a duration
+The cell is in memory; placements, rules and budgets are those of live schedulers. Each task has a duration
 of its own on each machine, drawn by seed: a straggler there takes `slower` times as long.
 """
 

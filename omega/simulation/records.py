@@ -16,7 +16,6 @@ from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Placed
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.work import Work
-from omega.simulation.simple_jobs import SimpleJob
 from omega.workload.workload import Arrival, Microseconds
 
 T = TypeVar("T", bound="np.integer[Any]")
@@ -74,7 +73,7 @@ class Recorder(Instrument):
 
     # Tasks
 
-    def started(self, job: Job, placed: Placed | SimpleJob, tasks: Sequence[int], now: int) -> None:
+    def started(self, job: Job, placed: Placed, tasks: Sequence[int], now: int) -> None:
         """Record new placements of these tasks of a group."""
         machines, counts, rows, total = placed.machines, placed.counts, self._rows, len(tasks)
         at = len(self._job)
@@ -92,7 +91,7 @@ class Recorder(Instrument):
         self._ended.extend([-1] * total)
         self._how.extend([RUNNING] * total)
 
-    def ended(self, runs: Iterable[Placed | SimpleJob | TaskEnd], now: int) -> None:
+    def ended(self, runs: Iterable[Placed | TaskEnd], now: int) -> None:
         """Record ends that executors report; of a task that lost its place before, that stands."""
         for run in runs:
             if not isinstance(run, TaskEnd):

@@ -39,7 +39,7 @@ from omega.simulation.records import Recorder
 from omega.simulation.residents import roomy, standing, waiting, waiting_last
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
-from omega.simulation.simulated_store import RESIDENTS, ServerStore, SimulatedStore, TwinStore
+from omega.simulation.simulated_store import RESIDENTS, MemoryStore, ServerStore, SimulatedStore
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import RESIDENT, World, spans_of
 from omega.workload.job_fields import with_fields
@@ -68,7 +68,7 @@ Seconds = Callable[[Job, int, int, int], float]
 class Simulation:
     """One run of a workload.
 
-    `cell`, an empty cell on a real store, keeps the authoritative state instead of the twin in memory; the result
+    `cell`, an empty cell on a real store, keeps the authoritative state instead of one in memory; the result
     is the same. `progress` is called with the share of time that passed, a hundred times. `own` are
     other schedulers: they decide on the jobs of their kinds, beside the others or in place of those of a kind, and
     several of one kind share its jobs; a single one may be the monolithic scheduler, which decides on all jobs.
@@ -106,7 +106,7 @@ class Simulation:
         numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
         counted = pooled or any(each.counts_use for each in owned)
         self.store: SimulatedStore = (
-            TwinStore(
+            MemoryStore(
                 "simulation",
                 workload.dimensions,
                 release_moves_number=moves,

@@ -1,4 +1,4 @@
-"""The authoritative state of a simulated cell: the in-memory twin, or a real store with the same results.
+"""The authoritative state of a simulated cell: a cell in memory, or a real store with the same results.
 
 A simulation uses these operations; both implementations give the same answers.
 """
@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from omega.cellstate.errors import Refused
-from omega.cellstate.memory.housekeeping import tick
-from omega.cellstate.memory.port_values import job_of
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.commit import place_unchecked
+from omega.cellstate.memory.state import Block, job_of
+from omega.cellstate.memory.tasks import tick
 from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, MachineSpec
 from omega.cellstate.override import override
 from omega.cellstate.ports import Cell
@@ -28,8 +30,6 @@ from omega.cellstate.transaction import (
     placed_runs,
 )
 from omega.simulation.packed_snapshot import PackedSnapshot
-from omega.simulation.simple_jobs import SimpleJob
-from omega.simulation.twin import SimulatedTwin, singles
 
 EXECUTOR = "simulated"
 RESIDENTS = "resident/0"
@@ -38,6 +38,8 @@ LEASE_MS = 7 * 24 * 3600 * 1000
 """Longer than any simulation takes in real time; leases expire on the server's clock."""
 UNREAD = 50_000
 """Number of messages to the executor after which they are discarded."""
+WHOLESALE = 16
+"""Part of the machines that changed above which copying all of them costs less than checking each."""
 
 
 class SimulatedStore(Protocol):
@@ -61,13 +63,13 @@ class SimulatedStore(Protocol):
 
     def commit(
         self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
-    ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
+    ) -> tuple[Outcome, Sequence[Placed]]:
         """Validate a transaction decided on `copy` and apply the accepted claims; also returns the placements."""
 
-    def split(self, placed: Placed | SimpleJob) -> Sequence[Placed]:
+    def split(self, placed: Placed) -> Sequence[Placed]:
         """Return the runs of a new placement, of one task each, for `end_several`."""
 
-    def end(self, placed: Placed | SimpleJob, at: int) -> int:
+    def end(self, placed: Placed, at: int) -> int:
         """Finish tasks that still exist; returns their number."""
 
     def end_several(self, runs: Sequence[Placed], at: int) -> int:
@@ -89,35 +91,37 @@ class SimulatedStore(Protocol):
         """Record the last placement id, once per minute; a real store does it by its own clock."""
 
 
-class _CellStore:
+class _CellStore(SimulatedStore):
     """What both stores do alike: calls of the cell."""
-
-    cell: Cell
 
     _registered = False
 
+    @override
     def join(self, machines: Sequence[MachineSpec]) -> None:
-        """Add machines, or change their capacities."""
         if not self._registered:
             self._registered = True
             self.cell.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
         self.cell.join(EXECUTOR, machines, 0)
 
+    @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
-        """Submit jobs."""
         self.cell.submit(jobs, at_ms, EXECUTOR)
 
+    @override
+    def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
+        return sum(self.cell.end(endings, at_ms, EXECUTOR))
+
+    @override
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
-        """Abandon a job; with `keep` its running tasks continue."""
         self.cell.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
+    @override
     def release(self, at_ms: int) -> bool:
-        """Release more of the jobs that waited for ended ones; return whether there may be others."""
         return self.cell.housekeep(at_ms, EXECUTOR).more
 
 
-class TwinStore(_CellStore):
-    """The in-memory twin. It writes no log and sends no messages."""
+class MemoryStore(_CellStore):
+    """A cell in memory. It writes no log and sends no messages, so that runs stay blocks."""
 
     checks_residents = False
 
@@ -129,48 +133,108 @@ class TwinStore(_CellStore):
 
         `numbered`: whether sequence numbers are read; `counted`: whether use by user and pool is.
         """
-        self.twin = SimulatedTwin(
-            name,
-            dimensions,
-            keep_jobs=1 << 40 if keeps else 0,
-            keep_ms=0,
-            log=False,
-            mailboxes=False,
-            release_moves_number=release_moves_number,
-            tag=str,  # nobody compares the versions of one history in memory
-        )
-        self.twin.simple.numbered, self.twin.ledger.counted = numbered, counted
-        self.cell = self.twin
-        # Called for each job; the twin's method is used directly.
-        self.refresh = self.twin.bring_up_to_date
-        self.commit = self.twin.carry_out
-        self.end = self.twin.finish_placed
-        self.put, self.split = self.twin.put, self.twin.split
-
-    def end_several(self, runs: Sequence[Placed], at: int) -> int:
-        """Finish some runs, each apart; returns the number of their tasks."""
-        return sum([self.twin.finish_placed(run, at) for run in runs])
+        self.cell: MemoryCell = MemoryCell(
+            name, dimensions, keep_jobs=1 << 40 if keeps else 0, keep_ms=0, log=False, mailboxes=False,
+            release_moves_number=release_moves_number, numbered=numbered, counted=counted,
+        )  # fmt: skip
 
     @override
-    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
-        if not self.twin.submit_simple(jobs, at_ms, EXECUTOR):
-            super().submit(jobs, at_ms)
+    def put(self, job_id: str, group: int, machines: list[int]) -> Placed:
+        return place_unchecked(self.cell, self.cell.J[job_id].groups[group], machines)
 
+    @override
+    def refresh(self, copy: PackedSnapshot) -> None:
+        cell = self.cell
+        if copy.wants_use:
+            copy.usage.state_all(_use_of_lanes(cell))
+        at, end = copy.followed - cell.cut, len(cell.trail)
+        if at == end and copy.followed >= 0:
+            return
+        copy.followed = cell.cut + end
+        copy.changes += 1
+        rest, free, numbers = copy.rest, cell.free, cell.numbers
+        if copy.redescribed != len(cell.redescribed):
+            self._describe(copy)
+        gained: list[int] | None = None
+        if at < 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):
+            rest[:] = free
+            changed: Sequence[int] = range(len(free))
+        else:
+            changed = cell.trail[at:]
+            if copy.watching:
+                gained = [machine for machine in changed if copy.has_more(free[machine], rest[machine])]
+            for machine in changed:
+                rest[machine] = free[machine]
+        if copy.numbered and len(changed) == len(free):
+            copy.numbers[:] = numbers
+        elif copy.numbered:
+            for machine in changed:
+                copy.numbers[machine] = numbers[machine]
+        for machine in cell.shut:
+            rest[machine] = copy.nothing
+        copy.took_over(changed, gained)
+
+    def _describe(self, copy: PackedSnapshot) -> None:
+        """Write the records of machines that changed, all but their free amounts, into a snapshot."""
+        cell, known = self.cell, copy.redescribed
+        copy.redescribed = len(cell.redescribed)
+        if known < 0:
+            copy.start(cell.rows_of(cell.M))
+        else:
+            copy.restate(cell.rows_of(dict.fromkeys(cell.redescribed[known:])))
+
+    @override
+    def commit(
+        self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
+    ) -> tuple[Outcome, Sequence[Placed]]:
+        cell = self.cell
+        in_step = copy.followed == cell.cut + len(cell.trail) and not (copy.watching or copy.numbered)
+        outcome, placed = cell.carry_out(transaction, at // 1000, member)
+        # Claims that alone changed the cell since the last sync are in the copy already. As on a store, the machines
+        # count as changed for a copy that is `watching`.
+        if (
+            in_step
+            and outcome.accepted
+            and type(block := placed[0]) is Block
+            and copy.took(block.machines, block.row.need)
+        ):
+            copy.followed = cell.cut + len(cell.trail)
+            copy.changes += 1
+        return outcome, placed
+
+    @override
+    def split(self, placed: Placed) -> Sequence[Placed]:
+        return self.cell.split_block(placed)
+
+    @override
+    def end(self, placed: Placed, at: int) -> int:
+        return self.cell.end_block(placed, at // 1000)
+
+    @override
+    def end_several(self, runs: Sequence[Placed], at: int) -> int:
+        return sum([self.cell.end_block(run, at // 1000) for run in runs])
+
+    @override
     def job(self, job_id: str) -> Job | None:
-        """Return a job as schedulers receive it, without its runs; None when it is not stored."""
-        j = self.twin.ledger.J.get(job_id)
-        return None if j is None else job_of(self.twin.ledger, j, runs=False)
+        j = self.cell.J.get(job_id)
+        return None if j is None else job_of(j, runs=False)
 
-    def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
-        """End tasks that still exist; returns their number."""
-        return sum(self.twin.end(endings, at_ms, EXECUTOR))
-
+    @override
     def tick(self, at_ms: int) -> None:
-        """Record the last placement id, once per minute."""
-        tick(self.twin.ledger, at_ms)
+        tick(self.cell, at_ms)
 
 
-class ServerStore(_CellStore, SimulatedStore):
+def _use_of_lanes(cell: MemoryCell) -> dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return use and demand by (pool, user)."""
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for each in cell.L.values():
+        whose = each.lane.pool, each.lane.user
+        held, wanted = sums.get(whose, (0, 0))
+        sums[whose] = held + each.held, wanted + each.wanted
+    return {whose: (cell.spread(held), cell.spread(wanted)) for whose, (held, wanted) in sums.items()}
+
+
+class ServerStore(_CellStore):
     """A cell on a real store without other users.
 
     Its releases always raise sequence numbers. Without `release_moves_number` they are counted and subtracted
@@ -216,7 +280,7 @@ class ServerStore(_CellStore, SimulatedStore):
     @override
     def commit(
         self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
-    ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
+    ) -> tuple[Outcome, Sequence[Placed]]:
         membership = self._membership(member)
         self._numbers[member] += 1
         since = self._position
@@ -258,11 +322,12 @@ class ServerStore(_CellStore, SimulatedStore):
         return Placed(range(first, first + len(machines)), machines, None, group)
 
     @override
-    def split(self, placed: Placed | SimpleJob) -> Sequence[Placed]:
-        return singles(placed)
+    def split(self, placed: Placed) -> Sequence[Placed]:
+        runs = zip(placed.placements, placed.machines, strict=True)
+        return [Placed((placement,), (machine,), None, placed.group) for placement, machine in runs]
 
     @override
-    def end(self, placed: Placed | SimpleJob, at: int) -> int:
+    def end(self, placed: Placed, at: int) -> int:
         return self.finish(placed.endings(), at // 1000)
 
     @override
@@ -276,5 +341,6 @@ class ServerStore(_CellStore, SimulatedStore):
         self._released.update({each.machine for each, count in ended if count and each.how < EndKind.LEFT})
         return sum(counts)
 
+    @override
     def tick(self, at_ms: int) -> None:
         """Do nothing: the store does it by its own clock."""

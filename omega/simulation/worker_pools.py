@@ -12,7 +12,6 @@ from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Placed
 from omega.schedulers.sizing.model import PLAN
 from omega.simulation.engine import SECOND, Engine
-from omega.simulation.simple_jobs import SimpleJob
 
 Ended = Callable[[Sequence[TaskEnd], int, Resources], None]
 """Called when workers leave: their endings, the number of their job, the resources of each."""
@@ -64,7 +63,7 @@ class WorkerPools:
         pools = self.worker_pools.items()
         return {job_id: (pool.ended - pool.arrived) / SECOND for job_id, pool in pools if pool.ended is not None}
 
-    def start(self, job_id: str, placed: Placed | SimpleJob) -> None:
+    def start(self, job_id: str, placed: Placed) -> None:
         """Start placed workers."""
         pool = self.worker_pools[job_id]
         new = set(placed.placements)

@@ -21,12 +21,11 @@ from omega.simulation.engine import Engine, microseconds
 from omega.simulation.meter import Meter
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.records import Recorder
-from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from omega.upkeep import over_limit, time_limits
 from omega.workload.workload import Workload
 
-Spans = Callable[[Job, Placed | SimpleJob, Sequence[int]], Sequence[int] | None]
+Spans = Callable[[Job, Placed, Sequence[int]], Sequence[int] | None]
 """Returns how long each of these tasks of a placement runs (µs); None: as its group says."""
 Ended = Callable[[Sequence[int], Sequence[int], int], None]
 Answers = Mapping[type, Callable[[Any], Any]]
@@ -135,7 +134,7 @@ class World:
             if job.name in awaited or ANY_JOB in awaited:
                 notify()
 
-    def _start(self, number: int, job: Job, placed: Placed | SimpleJob) -> None:
+    def _start(self, number: int, job: Job, placed: Placed) -> None:
         group, engine, spans = job.groups[placed.group], self.engine, self._spans
         need = group.need
         if self.spans is not None or self.recorder is not None:
@@ -158,7 +157,7 @@ class World:
         self._start(RESIDENT, job, placed)
         self.digest.placed(0, RESIDENT, job.order, group=placed.group, machines=placed.machines)
 
-    def tasks_of(self, job: Job, placed: Placed | SimpleJob) -> list[int]:
+    def tasks_of(self, job: Job, placed: Placed) -> list[int]:
         """Return the indices of tasks that were just placed: the first of their group that were not."""
         groups = self._unplaced.get(job.id)
         if groups is None:
@@ -170,9 +169,7 @@ class World:
         if job.id in self._unplaced:
             self._unplaced[job.id] = [iter(ranges.indices(group.waiting)) for group in job.groups]
 
-    def _start_each(
-        self, number: int, job: Job, placed: Placed | SimpleJob, tasks: Sequence[int], spans: Sequence[int]
-    ) -> None:
+    def _start_each(self, number: int, job: Job, placed: Placed, tasks: Sequence[int], spans: Sequence[int]) -> None:
         """Schedule the ends of tasks that run `spans` microseconds: one event for those that end at one instant."""
         now, horizon, need = self.engine.now, self.horizon, job.groups[placed.group].need
         limit = dict(enumerate(time_limits(job.spec))).get(placed.group, 0) * 1000 if job.spec else 0
@@ -243,7 +240,7 @@ class World:
         """Amounts × microseconds, by dimension."""
         return [sum(need[d] * span for need, span in self._spans.items()) for d in range(self.dimensions)]
 
-    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob, int]) -> None:
+    def _end(self, what: tuple[int, int, Resources, Placed, int]) -> None:
         number, order, need, placed, limit = what
         if self._stopped and placed.placements[0] in self._stopped:
             self._spans[need] += placed.tasks * (self.horizon - self.engine.now)
@@ -345,7 +342,7 @@ class World:
         self.tell_freed(None)
 
 
-def failed(placed: Placed | SimpleJob, limit_ms: int) -> list[TaskEnd]:
+def failed(placed: Placed, limit_ms: int) -> list[TaskEnd]:
     """Return the ends of tasks that their time limit ends."""
     return [end._replace(how=EndKind.FAILED, reason=over_limit(limit_ms)) for end in placed.endings()]
 
@@ -355,7 +352,7 @@ def spans_of(workload: Workload, seconds: Callable[[Job, int, int, int], float] 
     if seconds is not None:
         given = seconds
 
-        def asked(job: Job, placed: Placed | SimpleJob, tasks: Sequence[int]) -> Sequence[int]:
+        def asked(job: Job, placed: Placed, tasks: Sequence[int]) -> Sequence[int]:
             counts = placed.counts or repeat(1)
             machines = [machine for machine, count in zip(placed.machines, counts, strict=False) for _ in range(count)]
             pairs = zip(tasks, machines, strict=True)
@@ -364,7 +361,7 @@ def spans_of(workload: Workload, seconds: Callable[[Job, int, int, int], float] 
         return asked
     columns = {each.job.id: each.durations for each in (*workload.residents, *workload.arrivals) if each.durations}
 
-    def looked_up(job: Job, placed: Placed | SimpleJob, tasks: Sequence[int]) -> Sequence[int] | None:
+    def looked_up(job: Job, placed: Placed, tasks: Sequence[int]) -> Sequence[int] | None:
         found = columns.get(job.id)
         if found is None:
             return None
@@ -405,7 +402,7 @@ def together(outcome: Outcome, counts: Sequence[int]) -> Outcome:
     return Outcome(tuple(claims))
 
 
-def ends_of(placed: Placed | SimpleJob, tasks: Sequence[int]) -> list[TaskEnd]:
+def ends_of(placed: Placed, tasks: Sequence[int]) -> list[TaskEnd]:
     """Return the end of each of these tasks of a placement, by its index, as finished."""
     runs = zip(placed.machines, placed.placements, placed.counts or repeat(1), strict=False)
     owners = [(machine, placement) for machine, placement, count in runs for _ in range(count)]

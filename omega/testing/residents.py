@@ -120,7 +120,7 @@ class CellWithResidents:
 
     def runs(self) -> dict[int, Run]:
         """Running tasks by placement."""
-        return {run.placement: run for run in self.cell.runs(range(len(self.cell.ledger.M))) if not run.leaving}
+        return {run.placement: run for run in self.cell.runs(range(len(self.cell.M))) if not run.leaving}
 
     def tasks(self) -> dict[int, int]:
         """Number of running tasks by placement."""
@@ -139,7 +139,7 @@ class CellWithResidents:
     def leaving(self) -> dict[str, int]:
         """Tasks evicted, by job."""
         tasks: dict[str, int] = {}
-        for run in self.cell.runs(range(len(self.cell.ledger.M))):
+        for run in self.cell.runs(range(len(self.cell.M))):
             if run.leaving:
                 tasks[run.job] = tasks.get(run.job, 0) + ranges.count(run.tasks)
         return tasks

@@ -54,8 +54,7 @@ SHARDS = contract("shards")
 AUDIT = ("tests/unit/cellstate/audit",)
 FAST = (
     "tests/property/test_simulated.py",
-    "tests/unit/omega/test_simple_jobs.py",
-    "tests/unit/omega/test_simulated_twin.py",
+    "tests/unit/omega/test_blocks.py",
     "tests/unit/cellstate",
     "--ignore=tests/unit/cellstate/audit",
 )
@@ -88,33 +87,17 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/lua/settle.lua": ((*JOBS, *STORE), SAME),
     "cellstate/lua/housekeep.lua": ((*JOBS, *STORE), SAME),
     "cellstate/lua/retire.lua": ((*JOBS, *STORE), SAME),
+    "cellstate/memory/state.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/commit.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/tasks.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/losses.py": ((*AGENTS, *TWIN), SAME, FAST),
-    "cellstate/memory/executors.py": ((*AGENTS, *TWIN), SAME, FAST),
     "cellstate/memory/machines.py": ((*AGENTS, *TWIN), SAME, FAST),
-    "cellstate/memory/cell.py": ((*JOBS, *TWIN), SAME, FAST),
-    "cellstate/memory/housekeeping.py": ((*JOBS, *TWIN), SAME, FAST),
     "cellstate/memory/jobs.py": ((*JOBS, *TWIN), SAME, FAST),
-    "cellstate/memory/updates.py": ((*JOBS, *TWIN), SAME, FAST),
-    "cellstate/memory/links.py": ((*JOBS, *TWIN), SAME, FAST),
-    "cellstate/memory/done.py": ((*JOBS, *TWIN), SAME, FAST),
-    "cellstate/memory/ledger.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/ranges.py": ((*JOBS, *TWIN), ("tests/property/test_ranges.py",), SAME, FAST),
-    "cellstate/memory/records.py": ((*JOBS, *TWIN), SAME, FAST),
-    "cellstate/memory/lanes.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/publish.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/delta.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/queries.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/port_values.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/log_entries.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/end.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/start.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/schedulers.py": ((*AGENTS, *TWIN), SAME, FAST),
-    "cellstate/memory/limits.py": ((*VERDICTS, *TWIN), SAME, FAST),
+    "cellstate/memory/pools.py": ((*VERDICTS, *TWIN), SAME, FAST),
+    "cellstate/memory/cell.py": ((*JOBS, *TWIN), SAME, FAST),
     "cellstate/memory/shards.py": ((*SHARDS, *TWIN), ("tests/property/test_shards.py",), SAME, FAST),
-    "omega/simulation/twin.py": (FAST,),
-    "omega/simulation/simple_jobs.py": (FAST,),
+    "cellstate/rules.py": ((*VERDICTS, *TWIN), SAME, FAST),
+    "cellstate/ranges.py": ((*JOBS, *TWIN), ("tests/property/test_ranges.py",), SAME, FAST),
+    "omega/simulation/simulated_store.py": (FAST,),
     "cellstate/invariants.py": (AUDIT,), "cellstate/derive.py": (AUDIT,), "cellstate/fold.py": (AUDIT,),
     "cellstate/verify.py": (AUDIT,),
     "schedulers/rolling.py": (ROLLING, WORLDS), "omega/updating.py": (ROLLING, WORLDS, UPDATES),
@@ -198,39 +181,24 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "differs within one millisecond of 1970",
     ("cellstate/lua/housekeep.lua", "if not due or due > tonumber(now) then return 1 end"):
         "an entry is due with the first, or (a gang) the last, of its tasks: nothing passes one earlier",
-    ("omega/simulation/twin.py", "if self.simple.numbered or ledger.release_moves_number:"):
-        "numbers that nobody reads",
-    ("omega/simulation/simple_jobs.py", "if self.numbered or ledger.release_moves_number:"):
-        "numbers that nobody reads",
     ("cellstate/fold.py", "arrived: tuple[int, int] = (0, 1)"): "read of submitted jobs alone, which set it",
-    ("cellstate/memory/housekeeping.py", "if now - (ledger.ticks[0][0] if ledger.ticks else 1) < TICK_MS:"):
-        "differs within one millisecond of 1970",
-    ("cellstate/memory/start.py",
-     "elsewhere = (ledger.M[index].runs[run][1] for run, index in g.runs.items() if run < 1)"): "no placement has id 0",
-    ("cellstate/memory/port_values.py",
-     "Run(abs(placement), g.job.id, index, g.number, spell(tasks), leaving=placement <= 0)"): "no placement has id 0",
-    ("cellstate/memory/records.py",
-     "self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 1, 0"): "set when the machine joins",
-    ("cellstate/memory/ledger.py", "self.diverged = True"): "set by each call that reads it",
-    ("cellstate/memory/records.py", "self.limited, self.unrestricted = True, True"):
-        "every limit is None: looked at in vain",
     ("cellstate/lua/housekeep.lua",
      "if not j or (j.state < HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end"):
         "an entry of a held job that is due leaves no delayed task",
-    ("omega/simulation/twin.py", "if at <= 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):"):
+    ("cellstate/memory/tasks.py", "if now - (c.ticks[0][0] if c.ticks else 1) < TICK_MS:"):
+        "differs within one millisecond of 1970",
+    ("cellstate/memory/cell.py",
+     "elsewhere = (self.M[index].runs[run][1] for run, index in g.runs.items() if run < 1)"): "no placement has id 0",
+    ("cellstate/memory/cell.py",
+     "Run(abs(placement), g.job.id, index, g.number, span_text(tasks), leaving=placement <= 0)"):
+        "no placement has id 0",
+    ("cellstate/memory/state.py",
+     "self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 1, 0"): "set when the machine joins",
+    ("omega/simulation/simulated_store.py",
+     "if at <= 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
-    ("omega/simulation/twin.py",
-     "if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) >= 1 or j.groups[0].leaving:"):
-        "takes the general path, with the same result",
-    ("omega/simulation/twin.py", "g = j.groups[number] if 1 <= number < len(j.groups) else None"):
-        "takes the general path, with the same result",
-    ("omega/simulation/twin.py",
-     "if g is None or j.state is not _ACTIVE or total >= g.unplaced or len(g.waiting) != 2:"):
-        "takes the general path, with the same result",
-    ("omega/simulation/twin.py",
-     "if in_step and copy is None and counts is None and copy.took(machines, g.need):"):
-        "takes the general path, with the same result",
-    ("omega/simulation/twin.py", "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
+    ("omega/simulation/simulated_store.py",
+     "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
     ("schedulers/queue/intake.py", "if len(self._streams) >= 2 * len(lanes.states) + 64:"):
         "forgets lanes that are gone, of which nothing is read, one lane earlier",

@@ -204,7 +204,7 @@ def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell:
 
 
 def test_last_words(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("redis.executors", "memory.executors"):
+    for module in ("redis.executors", "memory.cell"):
         monkeypatch.setattr(f"omega.cellstate.{module}.TAILS", 3)
     cell.keep_tails({})
     cell.keep_tails({("a", 0, 7, "stdout"): b"one\n", ("a", 0, 7, "stderr"): b"\xff\x00 raw"})

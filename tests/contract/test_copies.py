@@ -9,7 +9,7 @@ from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, Ta
 from omega.cellstate.pages import own_groups
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import Budget, Original
-from omega.cellstate.tasks import EndKind, TaskEnd, TaskProgress, unpack_progress
+from omega.cellstate.tasks import EndKind, Retried, TaskEnd, TaskProgress, unpack_progress
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.cellstate.verify import verify
 from omega.cli.job.why import counted
@@ -436,7 +436,8 @@ def test_a_record_of_progress_that_no_agent_writes_is_refused(record: bytes) -> 
 
 @pytest.mark.parametrize("make", ["memory"], indirect=True)
 def test_the_audit_finds_a_copy_without_its_original(copied: MemoryCell) -> None:
-    copied.ledger.J["a"].groups[1].losses[0].machine = 2
+    copies = copied.J["a"].groups[1]
+    copies.losses = (copies.losses[0]._replace(retried=Retried(1, 2)), *copies.losses[1:])
     found = [each.what for each in verify(copied).violations if each.invariant == 2]
     assert found == [
         "has a copy of task 1 of placement 2 on machine 2, which does not run it",

@@ -7,7 +7,6 @@ import pytest
 
 from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
 from omega.cellstate.errors import HistoryCut, ReadOnly
-from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.executors import SEEING_RECEIPTS
@@ -128,11 +127,9 @@ def test_few_reports_are_kept(stand: Stand) -> None:
 
 def without_older_changes(cell: AnyCell, low: int) -> None:
     """Trim the change list to the versions above `low`."""
-    if isinstance(cell, RedisCell):
-        cell.client.ltrim(f"{cell._prefix}changes", low - cell.counters()["version"], -1)
-        cell.client.hset(f"{cell._prefix}meta", "floor", low)
-    else:
-        trim(cell.ledger, low)
+    assert isinstance(cell, RedisCell)
+    cell.client.ltrim(f"{cell._prefix}changes", low - cell.counters()["version"], -1)
+    cell.client.hset(f"{cell._prefix}meta", "floor", low)
 
 
 def test_versions_before_the_change_list_are_neither_left_nor_lost(stand: Stand) -> None:

@@ -304,7 +304,7 @@ def test_a_job_without_results_has_none(cell: AnyCell, member: Member) -> None:
 def trim(cell: AnyCell) -> None:
     """Remove all entries of the log."""
     if isinstance(cell, MemoryCell):
-        cell.ledger.entries.clear()
+        cell.entries.clear()
     else:
         cell.client.xtrim(cell._prefix + "log", maxlen=0, approximate=False)
 
@@ -316,11 +316,11 @@ def damage(cell: AnyCell, fields: dict[str, list[str]]) -> None:
             if not isinstance(cell, MemoryCell):
                 cell.client.hset(cell._prefix + key, name, b"\xc1nothing")
             elif name == "position":
-                cell.ledger.digested = b"\xc1nothing"
+                cell.digested = b"\xc1nothing"
             elif key == "usage":
-                cell.ledger.hours[int(name)] = b"\xc1nothing"
+                cell.hours[int(name)] = b"\xc1nothing"
             else:
-                kept = cell.ledger.histories if key == "history" else cell.ledger.results
+                kept = cell.past if key == "history" else cell.results
                 kept[name] = b"\xc1nothing"
 
 
@@ -328,9 +328,9 @@ def test_the_newest_facts_are_a_bounded_part_of_the_log(cell: AnyCell, monkeypat
     """A question about a job reads some entries or bytes, whatever an entry and the log hold."""
 
     def bound(versions: int, size: int) -> None:
-        for module in ("redis", "memory"):
-            monkeypatch.setattr(f"omega.cellstate.{module}.digest.MOST_VERSIONS", versions)
-            monkeypatch.setattr(f"omega.cellstate.{module}.digest.MOST_BYTES", size)
+        for module in ("redis.digest", "memory.cell"):
+            monkeypatch.setattr(f"omega.cellstate.{module}.MOST_VERSIONS", versions)
+            monkeypatch.setattr(f"omega.cellstate.{module}.MOST_BYTES", size)
 
     def read(since: int = 0, text: str = "") -> tuple[int, list[tuple[str, ...]]]:
         found = cell.newest_facts(since, text)

@@ -214,7 +214,7 @@ def test_times_that_no_job_needs_are_forgotten(make: Make) -> None:
     if isinstance(cell, RedisCell):
         kept = [int(each.split()[1]) for each in cell.client.lrange(cell._prefix + "times", 0, -1)]
     else:
-        kept = [ms for _, ms in cell.ledger.times]
+        kept = [ms for _, ms in cell.times]
     assert kept == [2_000, 8_400], "what is as old as jobs become, and what is younger"
     assert verify(cell).ok
 

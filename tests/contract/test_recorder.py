@@ -64,8 +64,8 @@ class Busy:
     def trim(self) -> None:
         """Trim the log to its newest entry."""
         if isinstance(self.cell, MemoryCell):
-            while len(self.cell.ledger.entries) > 1:
-                self.cell.ledger.entries.popleft()
+            while len(self.cell.entries) > 1:
+                self.cell.entries.popleft()
         else:
             self.cell.client.xtrim(f"{self.cell._prefix}log", maxlen=1, approximate=False)
 
@@ -105,7 +105,7 @@ def test_a_recording_has_a_picture_and_what_came_after_it(busy: Busy) -> None:
 def test_a_job_that_is_deleted_between_two_pages_is_counted(busy: Busy) -> None:
     busy.recorder.begin()
     if isinstance(busy.cell, MemoryCell):
-        busy.cell.ledger.keep_jobs = 0
+        busy.cell.keep_jobs = 0
     else:
         busy.cell.client.hset(f"{busy.cell._prefix}meta", "keep_jobs", 0)
     busy.live(2)
@@ -179,6 +179,7 @@ def test_a_file_that_was_cut_is_read_up_to_the_cut(busy: Busy, part: float) -> N
     assert len(entries) < len(whole.segments[0].entries)
 
 
+@pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
 @pytest.mark.parametrize("more", [0, 9], ids=["fewer", "more"])
 @pytest.mark.parametrize("pause", [False, True])
 def test_a_store_that_lost_versions_is_noticed(busy: Busy, more: int, pause: bool) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.memory.links import RELEASES
+from omega.cellstate.memory.tasks import RELEASES
 from omega.cellstate.model import After, JobSpec, JobState, MachineState, TaskGroup
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict

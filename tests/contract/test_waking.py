@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from omega.cellstate.memory.publish import MAILBOX_MOST
+from omega.cellstate.memory.tasks import MAILBOX_MOST
 from omega.cellstate.model import Limits, MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.records import each_message
@@ -174,7 +174,7 @@ def test_a_mailbox_nobody_reads_is_dropped_with_a_mark(stand: Stand, cell: AnyCe
     if isinstance(stand, RedisStand):
         stand.cell.client.rpush(stand.key("box:1"), *["+"] * MAILBOX_MOST)
     elif isinstance(stand, MemoryStand):
-        stand.cell.ledger.messages[1] = [[("- ", 0, 0, (0, 0))]] * MAILBOX_MOST
+        stand.cell.messages[1] = [["- 0 0 0"]] * MAILBOX_MOST
     member.place("a", (0, 1))
     member.place("a", (1, 1))
     assert cell.receive(1) == ["!", "+ 2 1 a 0 1 0 0"]

@@ -71,7 +71,7 @@ def _omega(directory: Path) -> Path:
     with (directory / "a.rec.gz").open("wb") as file:
         recorder = Recorder(cell, Writer(file))
         for n in range(JOBS):
-            cell.ledger.now_ms = at_ms = 700 * n
+            cell.now_ms = at_ms = 700 * n
             cell.submit([JobSpec(f"j{n}", f"j{n}", "batch", (TaskGroup((100, 10), 1 + n % 3, 5_000),))], at_ms, "ada")
             claims = Transaction(f"j{n}", (Claim(n % 9, 0, 1 + n % 3),))
             cell.commit(CommitRequest(member, n + 1, [claims], Position(), at_ms))

@@ -31,11 +31,11 @@ class Assertions(RuleBasedStateMachine):
         def threshold() -> Threshold:
             names = tuple(data.draw(leaves, "leaves"))
             share = tuple(data.draw(parts, "share") * self.scale for _ in self.twin.dimensions.names)
-            known = (row for row in self.twin.ledger.L.values() if row.serial <= serial)
+            known = (row for row in self.twin.L.values() if row.serial <= serial)
             of = [row.number for row in known if leaf_of(row.lane.pool, row.lane.user) in names]
             return Threshold(names, share, tuple(of))
 
-        serial = max(0, self.twin.ledger.lane_serials - data.draw(st.sampled_from([0, 0, 1, 99]), "serials back"))
+        serial = max(0, self.twin.lane_serials - data.draw(st.sampled_from([0, 0, 1, 99]), "serials back"))
         victims = tuple(threshold() for _ in range(data.draw(st.integers(0, 2))))
         evictor = threshold()
         if data.draw(st.booleans(), "for a job"):
@@ -44,9 +44,7 @@ class Assertions(RuleBasedStateMachine):
 
     def floor(self, data: st.DataObject) -> Floor:
         """What some job with running tasks keeps."""
-        held = sorted(
-            {run.job for m in self.twin.ledger.M.values() for run in self.twin.runs([m.index]) if not run.leaving}
-        )
+        held = sorted({run.job for m in self.twin.M.values() for run in self.twin.runs([m.index]) if not run.leaving})
         least = tuple(
             data.draw(st.sampled_from([0.0, 1.0, 2.5, inf]), "least") * self.scale for _ in self.twin.dimensions.names
         )

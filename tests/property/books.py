@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.memory.records import allocated
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.ranges import indices
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -52,11 +51,11 @@ class Books:
         for fact in self.cell.facts(self.version):
             if fact.event[0] == "fail":
                 self.ended[fact.event[1], EndKind.FAILED] += len(indices(fact.event[3]))
-        self.version = self.cell.ledger.version
+        self.version = self.cell.version
 
     def check_machines(self) -> None:
         """1: allocated is the sum of the placements on a machine, and at most its capacity unless it shrank."""
-        for m in self.cell.ledger.M.values():
+        for m in self.cell.M.values():
             sums = [0] * len(self.cell.dimensions)
             for run in self.cell.runs([m.index]):
                 job = self.cell.job(run.job)
@@ -68,7 +67,7 @@ class Books:
                 if known[1] == run.group + 1 and job.groups[known[1]].copies:  # the copy was promoted
                     known = self.placements[run.placement] = run.job, run.group, m.index
                 assert known == (run.job, run.group, m.index), "a placement id names one placement for good"
-            assert tuple(sums) == allocated(m.capacity, m.free)
+            assert tuple(sums) == m.allocated
             if m.state in (MachineState.DOWN, MachineState.GONE):
                 assert all(run < 0 for run in m.runs), "only what is leaving"
             if m.state is MachineState.OFFLINE:
@@ -85,9 +84,7 @@ class Books:
                 self.ended[job.id, EndKind.FINISHED] = self.ended[job.id, EndKind.FAILED] = 0
             for number, group in enumerate(job.groups):
                 assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
-                here = [
-                    run for run in self.cell.runs(list(self.cell.ledger.M)) if (run.job, run.group) == (job.id, number)
-                ]
+                here = [run for run in self.cell.runs(list(self.cell.M)) if (run.job, run.group) == (job.id, number)]
                 live = [i for run in here if not run.leaving for i in indices(run.tasks)] + indices(group.waiting)
                 live += [i for loss in group.losses if loss.due_ms for i in indices(loss.tasks)]
                 assert len(live) == len(set(live)) == group.unplaced + group.placed
@@ -114,21 +111,21 @@ class Books:
 
         A commit also evicts the rest of strict gangs elsewhere; a machine that was gone begins higher up.
         """
-        for index, m in self.cell.ledger.M.items():
+        for index, m in self.cell.M.items():
             rise = m.number - self.numbers.get(index, m.number)
             if index in self.gone:
                 assert rise >= 0
             else:
                 assert self.moves[index] <= rise <= self.at_most
             self.numbers[index] = m.number
-        self.gone = {index for index, m in self.cell.ledger.M.items() if m.state is MachineState.GONE}
+        self.gone = {index for index, m in self.cell.M.items() if m.state is MachineState.GONE}
         self.moves.clear()
         self.at_most = 1
 
     def check_evictions(self) -> None:
         """5: every eviction carries its reason, and precedence is strictly lower than the claimer's."""
         asserted = set[str]()
-        for fact in self.cell.facts(max(0, self.cell.ledger.version - 1)):
+        for fact in self.cell.facts(max(0, self.cell.version - 1)):
             if fact.event[0] == "assert":
                 asserted.add(fact.event[1])
             if fact.event[0] == "evicted":

@@ -45,7 +45,7 @@ class ExecutorChanges(RuleBasedStateMachine):
             if what == "say":
                 world.cell.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
                 return [world.cell.tail("j1", 0, task, "stdout") for task in range(7)]
-            if what == "expire" and member in self.twin.ledger.registered:
+            if what == "expire" and member in self.twin.registered:
                 return world.expire_lease(member)
             return world.cell.deregister_executor(me, at, "batch/0", reaped=what == "lapse")
 
@@ -65,7 +65,7 @@ class ExecutorChanges(RuleBasedStateMachine):
             if what == "beat":
                 return world.cell.renew_executor(me, LEASE_MS, None)
             if what == "expire":
-                return world.expire_lease(name) if name in self.twin.ledger.registered else None
+                return world.expire_lease(name) if name in self.twin.registered else None
             return world.cell.deregister_executor(me, at, "batch/0", reaped=what == "lapse")
 
         self.worlds.do(operation)

@@ -69,7 +69,7 @@ class History:
 
     def a_job(self) -> str:
         waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
-        return self.rng.choice([*waiting * 3, *self.twin.ledger.J, "absent"])
+        return self.rng.choice([*waiting * 3, *self.twin.J, "absent"])
 
     def a_part(self, tasks: str) -> str:
         """All of the tasks, or some."""
@@ -79,7 +79,7 @@ class History:
         return gather(sorted(self.rng.sample(numbers, self.rng.randint(1, len(numbers)))))
 
     def runs(self, *, leaving: bool) -> list[Run]:
-        return [run for run in self.twin.runs(list(self.twin.ledger.M)) if run.leaving == leaving]
+        return [run for run in self.twin.runs(list(self.twin.M)) if run.leaving == leaving]
 
     # Jobs
 
@@ -94,7 +94,7 @@ class History:
             )
             for i in range(rng.choice([1, 1, 2]))
         )  # fmt: skip
-        after = tuple(After(job, rng.random() < 0.5) for job in list(self.twin.ledger.J)[-2:] if rng.random() < 0.12)
+        after = tuple(After(job, rng.random() < 0.5) for job in list(self.twin.J)[-2:] if rng.random() < 0.12)
         extra = {"user": rng.choice(["u1", "u2"]), "pool": rng.choice(["", "p"])}
         name = f"j{self.jobs}"
         job = JobSpec(name, name, rng.choice(["batch", "batch", "service"]), groups, rng.randint(0, 3),
@@ -109,13 +109,13 @@ class History:
 
     def resize(self) -> None:
         job_id, at, rng = self.a_job(), self.tick(), self.rng
-        groups = self.twin.ledger.J[job_id].groups if job_id in self.twin.ledger.J else []
+        groups = self.twin.J[job_id].groups if job_id in self.twin.J else []
         totals = {g.number: max(0, g.total + rng.randint(-4, 3)) for g in groups if self.often()} or {0: 3}
         seen = {g.number: g.total for g in groups} if rng.random() < 0.3 else None
         self.do(lambda world: world.cell.resize(job_id, totals, at, "ada", None, seen))
 
     def hold(self) -> None:
-        held, at = [j.id for j in self.twin.ledger.J.values() if "*" in j.waits], self.tick()
+        held, at = [j.id for j in self.twin.J.values() if "*" in j.waits], self.tick()
         if held and self.often():
             self.do(lambda world: world.cell.release(held[0], at, "ada"))
         else:
@@ -128,7 +128,7 @@ class History:
             reason = rng.choice(["", "its tasks fail"])
             self.do(lambda world: world.cell.settle(job_id, reason, at, "batch/0"))
             return
-        spec = self.twin.ledger.J[job_id].spec if job_id in self.twin.ledger.J else {}
+        spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
         groups = [TaskGroup((1, 1, 1, 1)[: self.resources], 0, 7)] * rng.randint(0, 1)
         extra = {**spec, "turn": rng.randint(0, 3)}
         self.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada"))
@@ -145,13 +145,13 @@ class History:
     def transaction(self, job_id: str) -> Transaction:
         rng = self.rng
         job = self.twin.job(job_id)
-        up = [m.index for m in self.twin.ledger.M.values() if m.state is MachineState.UP] or [0]
+        up = [m.index for m in self.twin.M.values() if m.state is MachineState.UP] or [0]
         claims = []
         for number, group in enumerate(job.groups if job else ()):
             left = group.unplaced
             while left > 0 and (self.often() or (job and job.gang)):
                 count = rng.randint(1, left)
-                machine = rng.choice(up if self.often() else [*self.twin.ledger.M, 99])
+                machine = rng.choice(up if self.often() else [*self.twin.M, 99])
                 claims.append(self.claim(machine, number, count + (rng.random() < 0.05)))
                 left -= count
         if job and job.gang_min and len(claims) > 1 and rng.random() < 0.5:
@@ -162,7 +162,7 @@ class History:
         return Transaction(job_id, whole, Mode.GANG if gang else Mode.INCREMENTAL, detection)
 
     def claim(self, machine: int, group: int, count: int) -> Claim:
-        rng, row = self.rng, self.twin.ledger.M.get(machine)
+        rng, row = self.rng, self.twin.M.get(machine)
         seen = row.number if row and self.often() else 0
         there = [run.placement for run in self.twin.runs([machine])] if row else []
         victims = rng.choices([*there * 4, 99], k=rng.randint(1, 4)) if rng.random() < 0.35 else []
@@ -236,7 +236,7 @@ class History:
 
     def tear(self) -> None:
         """A gang loses a member, which is delayed, gets another one back, and is claimed too early."""
-        gangs = [run for run in self.runs(leaving=False) if self.twin.ledger.J[run.job].gang]
+        gangs = [run for run in self.runs(leaving=False) if self.twin.J[run.job].gang]
         if not gangs:
             return
         job_id = self.rng.choice(gangs).job
@@ -255,7 +255,7 @@ class History:
     # Machines, executors, schedulers
 
     def machine(self) -> None:
-        rng, index, at = self.rng, self.rng.choice([*self.twin.ledger.M, 99]), self.tick()
+        rng, index, at = self.rng, self.rng.choice([*self.twin.M, 99]), self.tick()
         size = self.size()
         what = rng.choice(["join", "state", "state", "capacity", "attributes"])
         if what == "join":
@@ -295,7 +295,7 @@ class History:
     def executor(self) -> None:
         name, at, nonce = self.rng.choice(EXECUTORS), self.tick(), self.rng.choice(["first", "second"])
         if self.rng.random() < 0.4:
-            if self.rng.random() < 0.7 and name in self.twin.ledger.registered:
+            if self.rng.random() < 0.7 and name in self.twin.registered:
                 self.do(lambda world: world.expire_lease(name))
             reaped = self.rng.random() < 0.7
             self.do(lambda world: world.cell.deregister_executor(world.memberships[name], at, "x", reaped=reaped))
@@ -316,7 +316,7 @@ class History:
 
     def member(self) -> None:
         name, at = MEMBERS[0], self.tick()
-        if self.rng.random() < 0.5 and name in self.twin.ledger.schedulers:
+        if self.rng.random() < 0.5 and name in self.twin.schedulers:
             self.do(lambda world: world.expire_lease(name))
             self.commit()
         reaped = self.rng.random() < 0.5
@@ -324,9 +324,9 @@ class History:
         self.register_scheduler(self.rng.choice(["first", "second"]))
 
     def look(self) -> None:
-        asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.ledger.M))]
+        asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))]
         self.do(lambda world: world.cell.may_start([*asked, (0, 1), (99, 1)]))
-        since = self.rng.randint(0, self.twin.ledger.version)
+        since = self.rng.randint(0, self.twin.version)
 
         def operation(world: World) -> Any:
             seen = world.cell.changed_records(since, 6)
@@ -371,7 +371,7 @@ class CopiedHistory(History):
     def copy(self) -> None:
         """Copies of running tasks are requested and placed, mostly on another machine."""
         rng = self.rng
-        with_copies = [job.id for job in self.twin.ledger.J.values() if any(group.copies for group in job.groups)]
+        with_copies = [job.id for job in self.twin.J.values() if any(group.copies for group in job.groups)]
         runs = [run for run in self.runs(leaving=False) if run.job in with_copies and run.group == 0]
         if not runs:
             self.place(with_copies[-1:])
@@ -383,7 +383,7 @@ class CopiedHistory(History):
         job = self.twin.job(run.job)
         waiting = job.groups[1].unplaced if job else 0
         if waiting:
-            others = [m.index for m in self.twin.ledger.M.values() if m.index != run.machine]
+            others = [m.index for m in self.twin.M.values() if m.index != run.machine]
             machine = rng.choice(others) if others and self.often() else run.machine
             self.number += 1
             transaction = Transaction(run.job, (Claim(machine, 1, waiting),))
@@ -392,7 +392,7 @@ class CopiedHistory(History):
         self.copied += self.placed_copies()
 
     def placed_copies(self) -> int:
-        return sum(group.placed for job in self.twin.ledger.J.values() for group in job.groups if group.copies)
+        return sum(group.placed for job in self.twin.J.values() for group in job.groups if group.copies)
 
     def pools(self) -> None:
         """Pools get limits, weights, users, a parent or a second tree, also while copies run in them."""

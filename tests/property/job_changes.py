@@ -40,18 +40,18 @@ class JobChanges(RuleBasedStateMachine):
         """Mostly none; else for jobs that may have ended, may come in the same call, or were never there."""
         if data.draw(st.integers(0, 5), "waits at 3") != 3:
             return ()
-        there = [*self.twin.ledger.J, f"j{self.jobs - 1}", f"j{self.jobs}"] * 5 + ["absent"]
+        there = [*self.twin.J, f"j{self.jobs - 1}", f"j{self.jobs}"] * 5 + ["absent"]
         wait = st.builds(After, st.sampled_from(there), st.booleans())
         return tuple(data.draw(st.lists(wait, min_size=1, max_size=3)))
 
     def alter(self, data: st.DataObject, what: str) -> None:
         job_id, at = self.some_job(data), self.tick()
-        index = self.twin.ledger.J[job_id].modified if job_id in self.twin.ledger.J else 0
+        index = self.twin.J[job_id].modified if job_id in self.twin.J else 0
         check = data.draw(st.sampled_from([None, None, index, index + 1]), "modify index")
         if what == "resize":
             totals = data.draw(st.dictionaries(st.sampled_from([0, 0, 0, 1, 2]), st.integers(0, 7), min_size=1))
             seen = data.draw(st.sampled_from([None, None, {}, totals, self.totals(job_id)]), "totals seen")
-            groups = self.twin.ledger.J[job_id].groups if job_id in self.twin.ledger.J else []
+            groups = self.twin.J[job_id].groups if job_id in self.twin.J else []
             numbers = data.draw(st.sampled_from([None, None, [g.number for g in groups], [0, 1]]), "groups compared")
             placed = None if numbers is None else {n: groups[n].placed if n < len(groups) else 0 for n in numbers}
             self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check, seen, placed))
@@ -66,13 +66,13 @@ class JobChanges(RuleBasedStateMachine):
         elif data.draw(st.booleans(), "hold"):
             self.worlds.do(lambda world: world.cell.hold(job_id, at, "ada", check))
         else:
-            for held in [j.id for j in self.twin.ledger.J.values() if {"*", "!"} & {wait[0] for wait in j.waits}]:
+            for held in [j.id for j in self.twin.J.values() if {"*", "!"} & {wait[0] for wait in j.waits}]:
                 self.release(held, at)
             self.release(job_id, at)
 
     def totals(self, job_id: str) -> dict[int, int]:
         """What groups a job has, and their totals."""
-        return {g.number: g.total for g in self.twin.ledger.J[job_id].groups} if job_id in self.twin.ledger.J else {}
+        return {g.number: g.total for g in self.twin.J[job_id].groups} if job_id in self.twin.J else {}
 
     def update(self, data: st.DataObject, job_id: str, at: int, check: int | None) -> None:
         if data.draw(st.booleans(), "settle"):
@@ -81,10 +81,10 @@ class JobChanges(RuleBasedStateMachine):
             return
         needs = data.draw(st.lists(amounts, max_size=2), "new groups")
         groups = [TaskGroup(self.scaled(need), 1, 7) for need in needs]
-        most = len(groups) + (len(self.twin.ledger.J[job_id].groups) if job_id in self.twin.ledger.J else 0)
+        most = len(groups) + (len(self.twin.J[job_id].groups) if job_id in self.twin.J else 0)
         extra: dict[str, Any] = {"groups": [{}] * min(data.draw(st.integers(0, 2)), most), "targets": []}
         if data.draw(st.integers(0, 5), "of another user at 5") != 5:
-            spec = self.twin.ledger.J[job_id].spec if job_id in self.twin.ledger.J else {}
+            spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
             extra |= {name: spec[name] for name in ("user", "pool") if name in spec}
         self.worlds.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada", check))
 

@@ -35,7 +35,7 @@ class Losses(RuleBasedStateMachine):
         """Lose runs; some of them had ended, which is reported late; the delay of the others may end."""
         there = endings_of(self.twin, leaving=False) or [TaskEnd(0, 1, EndKind.LOST)]
         runs: list[TaskEnd] = data.draw(st.lists(st.sampled_from(there), max_size=5))
-        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.ledger.M))}
+        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
         how = data.draw(st.sampled_from([EndKind.LOST, EndKind.LOST, EndKind.RETRIED]))
         lost = [ending._replace(how=how, reason="x") for ending in runs]
         told = data.draw(st.sampled_from([EndKind.FINISHED, EndKind.FAILED]))
@@ -67,7 +67,7 @@ class Losses(RuleBasedStateMachine):
 
     def speculate(self, data: st.DataObject) -> None:
         """Request copies of running tasks, some of which have one."""
-        runs = [run for run in self.twin.runs(list(self.twin.ledger.M)) if not run.leaving]
+        runs = [run for run in self.twin.runs(list(self.twin.M)) if not run.leaving]
         chosen = data.draw(st.lists(st.sampled_from(runs), min_size=1, max_size=4), "originals") if runs else []
         at, job = self.tick(), chosen[0].job if chosen else "j1"
         budget = Budget(data.draw(st.integers(1, 4)), data.draw(st.integers(2, 6)))

@@ -62,6 +62,6 @@ class PoolChanges(RuleBasedStateMachine):
         total = (cpu, 1_000, 500, 2_000)[: len(names)]
         epoch = epoch_of(
             twin.pools(), twin.demands(Position())[1], dict.fromkeys(("default", "racks"), total), names, known,
-            version=twin.ledger.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
+            version=twin.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
         )  # fmt: skip
         self.worlds.do(lambda world: world.cell.publish_epoch(epoch, 1_000, at))

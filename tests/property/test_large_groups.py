@@ -87,10 +87,10 @@ class LargeGroups(RuleBasedStateMachine):
 
         self.worlds.do(commit)
 
-    @precondition(lambda self: any(m.runs for m in self.twin.ledger.M.values()))
+    @precondition(lambda self: any(m.runs for m in self.twin.M.values()))
     @rule(data=st.data(), leaving=st.booleans())
     def end(self, data: st.DataObject, leaving: bool) -> None:
-        runs = [run for run in self.twin.runs(list(self.twin.ledger.M)) if run.leaving == leaving]
+        runs = [run for run in self.twin.runs(list(self.twin.M)) if run.leaving == leaving]
         endings = []
         for run in data.draw(st.lists(st.sampled_from(runs), max_size=12), "runs") if runs else ():
             how = EndKind.LEFT if leaving else data.draw(st.sampled_from(ENDS))
@@ -102,10 +102,10 @@ class LargeGroups(RuleBasedStateMachine):
         at = self.tick()
         self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
 
-    @precondition(lambda self: self.twin.ledger.J)
+    @precondition(lambda self: self.twin.J)
     @rule(data=st.data(), what=st.sampled_from(["resize", "resize", "stop", "tend", "down", "start", "shrink"]))
     def disturb(self, data: st.DataObject, what: str) -> None:
-        at, job_id = self.tick(), data.draw(st.sampled_from(list(self.twin.ledger.J)), "job")
+        at, job_id = self.tick(), data.draw(st.sampled_from(list(self.twin.J)), "job")
         machine = data.draw(st.integers(0, MACHINES - 1), "machine")
         if what == "resize":
             total = data.draw(st.sampled_from([0, 2, 200, 300, 600]), "total")
@@ -123,13 +123,13 @@ class LargeGroups(RuleBasedStateMachine):
             runs = [(run.placement, 900) for run in self.twin.runs([machine]) if not run.leaving]
             self.worlds.do(lambda world: world.cell.set_machine_capacity(machine, (300, 300), at, "ada", runs))
         else:
-            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.ledger.M))]
+            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))]
             self.worlds.do(lambda world: world.cell.may_start(asked))
 
     def teardown(self) -> None:
-        self.worlds.do(lambda world: [world.cell.job(job_id) for job_id in self.twin.ledger.J])
+        self.worlds.do(lambda world: [world.cell.job(job_id) for job_id in self.twin.J])
         self.worlds.compare()
-        LargeGroups.placements += self.twin.ledger.placements
+        LargeGroups.placements += self.twin.placements
 
 
 SHORT = settings(

@@ -99,7 +99,7 @@ class Shards(RuleBasedStateMachine):
 
     @rule(data=st.data(), failed=st.integers(0, 2).map(lambda n: n == 1), milliseconds=st.integers(0, 10**13))
     def end(self, data: st.DataObject, failed: bool, milliseconds: int) -> None:
-        held = self.twin.ledger.tables["j"].held if "j" in self.twin.ledger.tables else {}
+        held = self.twin.tables["j"].held if "j" in self.twin.tables else {}
         worker = data.draw(st.sampled_from([*held, *held, *self.workers]))
         phase = data.draw(st.sampled_from(["map", "map", "reduce"]))
         now = self.now
@@ -132,7 +132,7 @@ class Shards(RuleBasedStateMachine):
         """Whoever is left brings it to its end, unless it failed."""
         if self.unplaced():
             self.place(1, 0)
-        live = [worker for worker in self.workers if shards.is_live(self.twin.ledger, "j", worker)]
+        live = [worker for worker in self.workers if shards.is_live(self.twin, "j", worker)]
         for _ in range(self.maps + self.reduces + 1):
             said = {self.step(worker) for worker in live}
             if said <= {"done", "failed", "out"} and said != {"out"}:

@@ -25,8 +25,7 @@ from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Placed, Position, Transaction
 from omega.simulation.packed_snapshot import PackedSnapshot
-from omega.simulation.simple_jobs import SimpleJob
-from omega.simulation.twin import SimulatedTwin
+from omega.simulation.simulated_store import MemoryStore
 from tests.property.worlds import KEEP_JOBS, KEEP_MS, RESOURCES
 
 MEMBER = "batch/0"
@@ -54,12 +53,12 @@ class Simulated(RuleBasedStateMachine):
 
     placements: ClassVar[int] = 0
     """Placements in all histories."""
-    simple: ClassVar[int] = 0
-    """Jobs submitted without rows in all histories."""
+    blocks: ClassVar[int] = 0
+    """Placements that were noted as blocks in all histories."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.placed: list[Placed | SimpleJob] = []
+        self.placed: list[Placed] = []
         self.number = self.now = self.jobs = 0
         self.broken = False
 
@@ -78,8 +77,10 @@ class Simulated(RuleBasedStateMachine):
         dimensions = Dimensions(RESOURCES[:resources])
         self.copy, self.late = PackedSnapshot(resources), PackedSnapshot(resources, numbered=False)
         self.port = MemoryCell("c", dimensions, keep_jobs=keep, keep_ms=KEEP_MS)
-        self.quick = SimulatedTwin("c", dimensions, keep_jobs=keep, keep_ms=KEEP_MS, log=False, mailboxes=False)
-        self.quick.ledger.counted = self.port.ledger.counted = counted
+        self.store = MemoryStore("c", dimensions)
+        self.quick = self.store.cell
+        self.quick.keep_jobs, self.quick.keep_ms = keep, KEEP_MS
+        self.quick.counted = self.port.counted = counted
         self.cells = (self.port, self.quick)
         self.position = Position()
         self.rows: dict[int, list[int]] = {}
@@ -107,20 +108,16 @@ class Simulated(RuleBasedStateMachine):
         name = f"j{self.jobs}"
         spec = JobSpec(name, name, "batch", tuple(groups), precedence, gang, after=after, gang_min=least)
         at = self.tick()
-        self.port.submit([spec], at, "ada")
-        if self.quick.submit_simple([spec], at, "ada"):
-            Simulated.simple += 1
-        else:
-            self.quick.submit([spec], at, "ada")
+        self.both(lambda cell: cell.submit([spec], at, "ada"))
 
     def shape(self, data: st.DataObject, job: str) -> Transaction:
         """A transaction of any shape."""
-        size, j = len(self.port.ledger.M), self.port.ledger.J[job]
+        size, j = len(self.port.M), self.port.J[job]
         group = data.draw(st.sampled_from([0, 0, 0, 0, 1, 2]))
         left = j.groups[group].unplaced if group < len(j.groups) else 1
         many = data.draw(st.sampled_from([max(1, left)] * 3 + [1, left + 1]))
         machines = data.draw(st.lists(st.integers(0, size - 1), min_size=many, max_size=many))
-        seen = [self.port.ledger.M[machine].number - (data.draw(st.integers(0, 9)) == 7) for machine in machines]
+        seen = [self.port.M[machine].number - (data.draw(st.integers(0, 9)) == 7) for machine in machines]
         mode, detection = data.draw(st.sampled_from(Mode)), data.draw(st.sampled_from(Detection))
         if data.draw(st.booleans(), "singles"):
             singles = ClaimColumns(machines, group=group, seen=data.draw(st.sampled_from([seen, seen, None])))
@@ -135,11 +132,11 @@ class Simulated(RuleBasedStateMachine):
 
     def all_unplaced(self, data: st.DataObject, job: str) -> Transaction:
         """All that one group still wants, seen as it is or, rarely, on one machine as it was."""
-        j, size = self.port.ledger.J[job], len(self.port.ledger.M)
+        j, size = self.port.J[job], len(self.port.M)
         group = next((g.number for g in j.groups if g.unplaced), 0)
         left = max(1, j.groups[group].unplaced)
         machines = data.draw(st.lists(st.integers(0, size - 1), min_size=left, max_size=left))
-        seen = [self.port.ledger.M[machine].number for machine in machines]
+        seen = [self.port.M[machine].number for machine in machines]
         seen[-1] -= data.draw(st.integers(0, 5)) == 3
         mode = Mode.GANG if j.gang else data.draw(st.sampled_from(Mode))
         claims: ClaimColumns | tuple[Claim, ...] = ClaimColumns(machines, group=group, seen=seen)
@@ -154,14 +151,15 @@ class Simulated(RuleBasedStateMachine):
         if not queue:
             self.submit(data)
             queue = [f"j{self.jobs}"]
-        job = data.draw(st.sampled_from([*queue * 5, *self.port.ledger.J]), "job")
+        job = data.draw(st.sampled_from([*queue * 5, *self.port.J]), "job")
         transaction, at = shape(data, job), self.tick()
         self.number += 1
-        first = self.port.ledger.placements + 1
+        first = self.port.placements + 1
         same = transaction._replace(claims=tuple(transaction.claims))
         expected = self.port.commit(CommitRequest(self.membership, self.number, [same], Position(), at)).outcomes[0]
-        outcome, found = self.quick.carry_out(MEMBER, transaction, None, at)
+        outcome, found = self.quick.carry_out(transaction, at, MEMBER)
         placed = list(found)
+        Simulated.blocks += bool(self.quick.blocks)
         self.broken = outcome != expected
         assert outcome == expected
         self.check_placed(transaction, outcome, placed, first)
@@ -179,9 +177,7 @@ class Simulated(RuleBasedStateMachine):
     def place_anything(self, data: st.DataObject) -> None:
         self.carry_out(data, self.shape)
 
-    def check_placed(
-        self, transaction: Transaction, outcome: Outcome, placed: Sequence[Placed | SimpleJob], first: int
-    ) -> None:
+    def check_placed(self, transaction: Transaction, outcome: Outcome, placed: Sequence[Placed], first: int) -> None:
         """The placements named are those that were made, in order."""
         told = [
             (placement, machine, count)
@@ -200,7 +196,7 @@ class Simulated(RuleBasedStateMachine):
     def finish(self, data: st.DataObject) -> None:
         at, placed = self.tick(), self.placed.pop(data.draw(st.integers(0, len(self.placed) - 1)))
         expected = sum(self.port.end(placed.endings(), at, "e0"))
-        assert self.quick.finish_placed(placed, at) == expected
+        assert self.quick.end_block(placed, at) == expected
 
     @precondition(lambda self: self.placed)
     @rule(data=st.data(), how=st.sampled_from(EndKind))
@@ -212,11 +208,11 @@ class Simulated(RuleBasedStateMachine):
 
     @rule(data=st.data(), what=st.sampled_from(["state", "size", "limit", "stop", "hold", "hold", "resize"]))
     def disturb(self, data: st.DataObject, what: str) -> None:
-        index, at = data.draw(st.integers(0, len(self.port.ledger.M) - 1)), self.tick()
+        index, at = data.draw(st.integers(0, len(self.port.M) - 1)), self.tick()
         if what == "size":
             machine = MachineSpec(f"m{index}", data.draw(sizes)[: len(self.port.dimensions)])
             self.both(lambda cell: cell.join("e0", [machine], at))
-        elif what == "state" and self.port.ledger.M[index].state is not MachineState.GONE:
+        elif what == "state" and self.port.M[index].state is not MachineState.GONE:
             given = [each for each in MachineState if each not in (MachineState.OFFLINE, MachineState.UNFIT)]
             state = data.draw(st.sampled_from([MachineState.UP, *given]))
             self.both(lambda cell: cell.set_machine_state(index, state, at, "ada"))
@@ -224,39 +220,35 @@ class Simulated(RuleBasedStateMachine):
             free = (None,) * (len(self.port.dimensions) - 1)
             limits = data.draw(st.sampled_from([Limits((None, *free)), Limits((9, *free)), Limits((None, *free), 2)]))
             self.both(lambda cell: cell.set_limits("batch", limits, at, "ada"))
-        elif self.port.ledger.J and what == "hold":
+        elif self.port.J and what == "hold":
             held = [job.id for job in self.port.jobs() if job.state is JobState.HELD]
-            live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE] or list(self.port.ledger.J)
+            live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE] or list(self.port.J)
             if held:
                 self.both(lambda cell: cell.release(held[0], at, "ada"))
             else:
                 job = data.draw(st.sampled_from(live))
                 self.both(lambda cell: answer(lambda: cell.hold(job, at, "ada")))
-        elif self.port.ledger.J and what == "resize":
-            job, total = data.draw(st.sampled_from(list(self.port.ledger.J))), data.draw(st.integers(0, 6))
+        elif self.port.J and what == "resize":
+            job, total = data.draw(st.sampled_from(list(self.port.J))), data.draw(st.integers(0, 6))
             self.both(lambda cell: answer(lambda: cell.resize(job, {0: total}, at, "ada")))
-        elif what == "stop" and self.port.ledger.J:
-            job = data.draw(st.sampled_from(list(self.port.ledger.J)))
+        elif what == "stop" and self.port.J:
+            job = data.draw(st.sampled_from(list(self.port.J)))
             self.both(lambda cell: cell.stop(job, at, "ada", JobState.STOPPED))
 
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
         """Whoever looks sees single runs."""
-        asked = [
-            (machine, self.port.ledger.placements - back)
-            for machine in range(len(self.port.ledger.M))
-            for back in range(4)
-        ]
+        asked = [(machine, self.port.placements - back) for machine in range(len(self.port.M)) for back in range(4)]
         looks: tuple[Callable[[MemoryCell], Any], ...] = (
-            lambda cell: (cell.runs(list(cell.ledger.M)), unnumbered(cell.jobs())),
+            lambda cell: (cell.runs(list(cell.M)), unnumbered(cell.jobs())),
             lambda cell: cell.may_start(asked),
-            lambda cell: unnumbered(filter(None, map(cell.job, sorted(cell.ledger.J)))),
+            lambda cell: unnumbered(filter(None, map(cell.job, sorted(cell.J)))),
         )
         self.both(looks[data.draw(st.integers(0, 2))])
 
     @rule()
     def follow(self) -> None:
-        self.quick.bring_up_to_date(self.late)
+        self.store.refresh(self.late)
         self.compare_copy(self.late)
 
     @rule()
@@ -271,16 +263,16 @@ class Simulated(RuleBasedStateMachine):
     def read(self) -> None:
         """Whoever reads the cell sees the rows of all jobs."""
         self.both(lambda cell: (cell.sync(Position()).rows.tolist(), cell.kinds(), cell.pending(), cell.counters()))
-        self.both(lambda cell: [(lane.lane, lane.live, lane.arrival, lane.version) for lane in cell.ledger.L.values()])
-        self.both(lambda cell: (unnumbered(cell.jobs()), cell.ids_by_name(list(cell.ledger.names)), len(cell.ledger.J)))
+        self.both(lambda cell: [(lane.lane, lane.live, lane.arrival, lane.version) for lane in cell.L.values()])
+        self.both(lambda cell: (unnumbered(cell.jobs()), cell.ids_by_name(list(cell.names)), len(cell.J)))
 
     @invariant()
     def agrees(self) -> None:
         """The copies agree after each step; they are brought up to date without a look at jobs."""
-        self.quick.bring_up_to_date(self.copy)
+        self.store.refresh(self.copy)
         self.compare_copy(self.copy)
         if self.copy.size:
-            assert self.copy.numbers == [m.number for m in self.port.ledger.M.values()]
+            assert self.copy.numbers == [m.number for m in self.port.M.values()]
 
     def compare_copy(self, copy: PackedSnapshot) -> None:
         """What is free where the copy may place anything."""
@@ -292,9 +284,9 @@ class Simulated(RuleBasedStateMachine):
                 assert copy.rest[m.index] - copy.guards == packed(free)
 
     def teardown(self) -> None:
-        Simulated.placements += self.port.ledger.placements
+        Simulated.placements += self.port.placements
         if not self.broken:
-            self.both(lambda cell: (cell.runs(list(cell.ledger.M)), unnumbered(cell.jobs())))
+            self.both(lambda cell: (cell.runs(list(cell.M)), unnumbered(cell.jobs())))
 
 
 # The same histories every time; new ones are sought in the long form.
@@ -305,10 +297,10 @@ LONG = settings(SHORT, derandomize=False, max_examples=int(os.environ.get("EXAMP
 
 
 def test_the_simulators_way_is_the_ports() -> None:
-    before, simple = Simulated.placements, Simulated.simple
+    before, blocks = Simulated.placements, Simulated.blocks
     run_state_machine_as_test(Simulated, settings=SHORT)
     assert Simulated.placements - before > 40, "the histories place something"
-    assert Simulated.simple - simple > 8, "jobs are submitted without rows"
+    assert Simulated.blocks - blocks > 8, "some of it as blocks"
 
 
 @pytest.mark.chaos

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, seed, settings, strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from omega.cellstate.memory.ranges import spell
-from omega.cellstate.memory.records import allocated
 from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.ranges import span_text
 from omega.cellstate.replies import CommitRequest, Membership, awaited_of
 from omega.cellstate.resources import Resources
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -56,13 +55,13 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     # Choices
 
     def machine(self, data: st.DataObject) -> int:
-        fine = [m.index for m in self.twin.ledger.M.values() if m.state is UP and any(allocated(m.capacity, m.free))]
-        fine += [m.index for m in self.twin.ledger.M.values() if m.state is UP and all(m.capacity)]
-        return data.draw(st.sampled_from([*fine * 5, *self.twin.ledger.M, len(self.twin.ledger.M)]), "machine")
+        fine = [m.index for m in self.twin.M.values() if m.state is UP and any(m.allocated)]
+        fine += [m.index for m in self.twin.M.values() if m.state is UP and all(m.capacity)]
+        return data.draw(st.sampled_from([*fine * 5, *self.twin.M, len(self.twin.M)]), "machine")
 
     def some_job(self, data: st.DataObject) -> str:
         waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
-        return data.draw(st.sampled_from([*waiting * 4, *self.twin.ledger.J, "absent"]), "job")
+        return data.draw(st.sampled_from([*waiting * 4, *self.twin.J, "absent"]), "job")
 
     def victims(self, data: st.DataObject, machine: int) -> tuple[tuple[int, int], ...]:
         placements = [run.placement for run in self.twin.runs([machine])] * 3 + [99]
@@ -72,7 +71,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def claim(self, data: st.DataObject, name: str, group: int, count: int, *, evicting: bool) -> Claim:
         machine = self.machine(data)
         row = self.worlds.first.copies[name].get(machine)
-        here = self.twin.ledger.M.get(machine)
+        here = self.twin.M.get(machine)
         seen = row[1] if row and data.draw(often) else here.number if here else 0
         return Claim(machine, group, count, seen=seen, evict=self.victims(data, machine) if evicting else ())
 
@@ -163,7 +162,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             self.submit(data)
 
     def commit(self, name: str, transactions: list[Transaction], data: st.DataObject) -> None:
-        if name not in self.twin.ledger.schedulers or not self.twin.ledger.schedulers[name].lives:
+        if name not in self.twin.schedulers or not self.twin.schedulers[name].lives:
             self.register_scheduler(name, f"nonce{self.tick()}")
         self.numbers[name] += data.draw(st.integers(1, 2))
         back = data.draw(st.sampled_from([0, 0, 0, 1, 3, -1]), "positions back; -1: a tag the store does not know")
@@ -216,14 +215,14 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
 
     # Tasks
 
-    @precondition(lambda self: any(m.runs for m in self.twin.ledger.M.values()))
+    @precondition(lambda self: any(m.runs for m in self.twin.M.values()))
     @rule(data=st.data(), leaving=st.booleans(), whole=st.booleans())
     def end(self, data: st.DataObject, leaving: bool, whole: bool) -> None:
         there = endings_of(self.twin, leaving=leaving) or [TaskEnd(0, 1, EndKind.FINISHED)]
         endings = []
         late = [
-            TaskEnd(index, loss.placement, EndKind.FINISHED, spell(loss.tasks), "", j.id)
-            for j in self.twin.ledger.J.values() for g in j.groups for loss in g.losses for index in [0]
+            TaskEnd(index, loss.placement, EndKind.FINISHED, span_text(loss.tasks), "", j.id)
+            for j in self.twin.J.values() for g in j.groups for loss in g.losses for index in [0]
         ]  # fmt: skip
         for ending in data.draw(st.lists(st.sampled_from(there + late * (not leaving)), min_size=1, max_size=4)):
             how = EndKind.LEFT if leaving else data.draw(st.sampled_from(ENDS))
@@ -238,7 +237,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             endings.append(endings[0]._replace(how=EndKind.LEFT, tasks="*", job=self.some_job(data)))
         at = self.tick()
         jobs = {ending.placement: ending.job for ending in endings if ending.job}
-        jobs |= {run.placement: run.job for run in self.twin.runs(list(self.twin.ledger.M))}
+        jobs |= {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
         status, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
         assert status == "ok"
         self.books.saw_end(endings, jobs, counts)
@@ -303,8 +302,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             self.worlds.do(lambda world: world.cell.set_machine_state(index, state, at, "ada"))
         else:
             victims = self.victims(data, index)
-            if what == "repair" and index in self.twin.ledger.M:
-                wanted = self.twin.ledger.M[index].capacity
+            if what == "repair" and index in self.twin.M:
+                wanted = self.twin.M[index].capacity
             self.worlds.do(lambda world: world.cell.set_machine_capacity(index, wanted, at, "ada", victims))
 
     def register_scheduler(self, name: str, nonce: str) -> None:
@@ -322,7 +321,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def change_member(self, data: st.DataObject) -> None:
         what = data.draw(st.sampled_from(["lapse", "leave", "reap", "enlist", "renew"]))
         name, at = data.draw(st.sampled_from(MEMBERS)), self.tick()
-        if what == "lapse" and name in self.twin.ledger.schedulers and self.twin.ledger.schedulers[name].lives:
+        if what == "lapse" and name in self.twin.schedulers and self.twin.schedulers[name].lives:
             for world in self.worlds.all:
                 world.expire_lease(name)
         elif what == "enlist":
@@ -350,16 +349,16 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     )
     def ask(self, name: str, what: str) -> None:
         if what == "resend" and name in self.last:
-            version = self.twin.ledger.version
+            version = self.twin.version
             self.carry_out(name, first=False)
-            assert self.twin.ledger.version == version
+            assert self.twin.version == version
         elif what == "late" and name in self.last:
             stands = self.last[name]
             self.last[name] = (stands[0] - 1, *stands[1:])
             self.carry_out(name, first=False)
             self.last[name] = stands
         elif what == "start":
-            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.ledger.M))] + [(99, 1)]
+            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))] + [(99, 1)]
             self.worlds.do(lambda world: world.cell.may_start(asked))
         elif what == "box":
             self.worlds.do(lambda world: world.cell.receive(1))
@@ -391,7 +390,7 @@ class CopiedTwins(Twins):
         self.speculate(data)
         waiting = [
             (job.id, number)
-            for job in self.twin.ledger.J.values()
+            for job in self.twin.J.values()
             for number, group in enumerate(job.groups)
             if group.copies and group.unplaced
         ]

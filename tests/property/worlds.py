@@ -7,7 +7,6 @@ import fakeredis
 
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import BUCKETS, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Membership, Reply
@@ -147,7 +146,7 @@ class Worlds:
         """Carry out an operation everywhere; returns the one answer."""
         Worlds.operations += 1
         # The wake keys of live members are hints of the client.
-        self.store.may_wake(name for name, each in self.twin.ledger.schedulers.items() if each.lives)
+        self.store.may_wake(name for name, each in self.twin.schedulers.items() if each.lives)
         answers = [world.answer(operation) for world in self.all]
         assert answers[1] == answers[0], f"the scripts differ from the twin: {answers[1]} and {answers[0]}"
         self._trim()
@@ -155,14 +154,14 @@ class Worlds:
 
     def _trim(self) -> None:
         """Trim the twin's changes as the store trimmed its own: what it keeps follows from its entries' length."""
-        version, floor = self.twin.ledger.version, self.twin.ledger.floor
+        version, floor = self.twin.version, self.twin.floor
         if version // TRIM_EVERY == self._trimmed // TRIM_EVERY:
             return
         self._trimmed = version
         stored = int(self.store.client.hget(f"{self.store._prefix}meta", "floor") or 0)
         assert floor <= stored <= max(floor, version - KEPT_LEAST)
         if stored > floor:
-            trim(self.twin.ledger, stored)
+            self.twin.trim(stored)
 
     def compare(self) -> None:
         """Compare every record."""
@@ -189,9 +188,7 @@ def endings_of(cell: MemoryCell, *, leaving: bool) -> list[TaskEnd]:
     """An ending for every run there is."""
     how = EndKind.LEFT if leaving else EndKind.FINISHED
     return [
-        TaskEnd(run.machine, run.placement, how, run.tasks)
-        for run in cell.runs(list(cell.ledger.M))
-        if run.leaving == leaving
+        TaskEnd(run.machine, run.placement, how, run.tasks) for run in cell.runs(list(cell.M)) if run.leaving == leaving
     ]
 
 

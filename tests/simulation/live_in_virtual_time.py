@@ -17,7 +17,6 @@ from omega.schedulers.work import Work
 from omega.simulation import Simulation
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import NEVER, SECOND, microseconds
-from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.records import TaskRecords
 
 LEASE_MS = 10**9
@@ -54,7 +53,7 @@ class VirtualCell:
         live, outcomes = self._live, []
         for transaction in request.transactions:
             job = live.scheduler.working[transaction.job].job
-            copy = cast("PackedSnapshot", None)  # nobody decided on a packed copy
+            copy = self._world.copy()  # nobody decided on it
             outcomes.append(self._world.commit(0, live.name, job, transaction, copy))
         self._reply = self.sync(request.since, request.intake)
         self._reply.outcomes.extend(outcomes)

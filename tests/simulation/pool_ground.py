@@ -16,8 +16,7 @@ from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import rendezvous
 from omega.simulation import Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
-from omega.simulation.simple_jobs import SimpleJob
-from omega.simulation.simulated_store import TwinStore
+from omega.simulation.simulated_store import MemoryStore
 from omega.workload.workload import Arrival, Workload
 
 SLOT = 1000
@@ -84,8 +83,8 @@ class Ground:
         ))  # fmt: skip
         simulation = Simulation(workload, settings, own=own, cell=cell)
         if logged:
-            assert isinstance(simulation.store, TwinStore)
-            simulation.store.twin.ledger.log = True
+            assert isinstance(simulation.store, MemoryStore)
+            simulation.store.cell.log = True
         if self.lengths is not None:
             draw_lengths(simulation, self.lengths, Random(f"{seed}/lengths"))
         story = PoolRun(simulation, self.machines * self.slots)
@@ -100,7 +99,7 @@ def draw_lengths(simulation: Simulation, lengths: tuple[float, float], rng: Rand
     world = simulation.world
     start = world._start
 
-    def start_each(number: int, job: Job, placed: Placed | SimpleJob) -> None:
+    def start_each(number: int, job: Job, placed: Placed) -> None:
         group = job.groups[placed.group]
         stated = group.duration_ms
         for place, machine in zip(placed.placements, placed.machines, strict=True):

@@ -6,7 +6,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Transaction
 from omega.simulation.changing import ChangingWorld
-from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
+from omega.simulation.simulated_store import MemoryStore, ServerStore, SimulatedStore
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS
 
@@ -25,7 +25,7 @@ def world_of(name: str, simulated_store: SimulatedStore) -> World:
 @pytest.mark.parametrize("store", [False, pytest.param(True, marks=pytest.mark.server)])
 def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, request: pytest.FixtureRequest) -> None:
     cell: RedisCell | None = request.getfixturevalue("cell") if store else None
-    world = world_of(name, TwinStore("c", DIMENSIONS) if cell is None else ServerStore(cell))
+    world = world_of(name, MemoryStore("c", DIMENSIONS) if cell is None else ServerStore(cell))
     world.ends_abandoned = kept is not True
     simulated_store, copy, freed = world.store, world.copy(), list[list[int]]()
     simulated_store.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
@@ -54,7 +54,7 @@ def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, 
 @pytest.mark.parametrize("store", [False, pytest.param(True, marks=pytest.mark.server)])
 def test_a_time_limit_ends_tasks_as_failed(name: str, store: bool, request: pytest.FixtureRequest) -> None:
     cell: RedisCell | None = request.getfixturevalue("cell") if store else None
-    world = world_of(name, TwinStore("c", DIMENSIONS) if cell is None else ServerStore(cell))
+    world = world_of(name, MemoryStore("c", DIMENSIONS) if cell is None else ServerStore(cell))
     simulated_store, copy = world.store, world.copy()
     simulated_store.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
     groups = tuple(TaskGroup((1, 2), 4, 40_000, {"time_limit": limit}) for limit in (10_000, 90_000))

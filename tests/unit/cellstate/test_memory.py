@@ -1,7 +1,5 @@
 """What the twin offers beyond the port: options for the simulator, and no clock, no dice."""
 
-import itertools
-
 import pytest
 
 from omega.cellstate.memory import MemoryCell
@@ -56,12 +54,12 @@ def test_without_log_and_mailboxes() -> None:
     assert quiet.jobs() == loud.jobs()
     assert quiet.counters() == loud.counters()
     seen = quiet.changed_records(0)
-    assert (seen.first, seen.length, seen.seen) == (quiet.ledger.version + 1, 0, quiet.ledger.version)
+    assert (seen.first, seen.length, seen.seen) == (quiet.version + 1, 0, quiet.version)
 
 
 def test_every_position_kept_gives_what_a_full_read_gives() -> None:
     cell = MemoryCell()
-    cell.ledger.changes_kept = 4
+    cell.changes_kept = 4
     size = len(cell.dimensions)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(3)], 0)
@@ -76,18 +74,10 @@ def test_every_position_kept_gives_what_a_full_read_gives() -> None:
             rows = {row[0]: row for row in reply.rows.tolist()}
             assert (rows if reply.full else known | rows) == now
         deltas = [position.version for position, _, reply in answers if not reply.full]
-        assert deltas == list(range(deltas[0], cell.ledger.version + 1))
-        kept.append(cell.ledger.version - deltas[0])
+        assert deltas == list(range(deltas[0], cell.version + 1))
+        kept.append(cell.version - deltas[0])
         cell.set_machine_attributes(i % 3, {"turn": str(i)}, i, "ada")
     assert (max(kept), min(kept[8:])) == (7, 3), "four to eight versions are kept, that of the position among them"
-
-
-def test_tags_come_from_where_one_says() -> None:
-    source = itertools.count(7)
-    cell = MemoryCell(tag=lambda: f"t{next(source)}")
-    busy(cell)
-    assert cell.sync(Position()).position == Position(5, "t11")
-    assert MemoryCell().sync(Position()).position == Position(0, "")
 
 
 def test_two_cells_with_the_same_calls_are_the_same() -> None:

@@ -14,7 +14,7 @@ import pytest
 from omega.cellstate.clock import since_1970
 from omega.cellstate.events import Fact, Limit, parse
 from omega.cellstate.fold import Books
-from omega.cellstate.memory.records import KindRow, limits_of
+from omega.cellstate.memory.state import Book
 from omega.cellstate.model import MOST_PRECEDENCE, Limits
 from omega.cellstate.redis.records import read_kind, write_limits
 from omega.cellstate.replies import KindUse
@@ -111,9 +111,7 @@ def test_limits_of_a_kind_in_every_form() -> None:
     books = Books(3, 1)
     books.feed([Fact(1, 0, "ada", said)])
     assert books.settings["kind batch"] == limits
-    row = KindRow("batch", 3)
-    row.limit, row.max_jobs, row.lowest, row.highest = (2_000, 3_072, 4), 5, 6, 7
-    assert limits_of(row) == limits
+    assert Book("batch", (5, None, 2_000, 3_072, 4), (6, 7)).limits == limits
     document = limits_json(dimensions, KindUse(limits, 8, (9, 10, 11)))
     amounts = {name: tuple(each.values()) for name, each in document["resources"].items()}
     assert amounts == {"cpu": (9, 2_000, 0), "memory": (10, 3_072, 0), "gpu": (11, 4, 7)}

@@ -344,7 +344,7 @@ def test_a_stalled_update_is_forgotten_when_its_job_is_no_longer_kept() -> None:
     site.cell.settle("a", "fails", 1, "service/0")
     site.step()
     assert site.cell.updates() == {"a": "stalled fails"}
-    site.cell.ledger.keep_jobs = 0
+    site.cell.keep_jobs = 0
     site.cell.stop("a", 1, "ada")
     site.cell.end([TaskEnd(0, run.placement, EndKind.FAILED) for run in site.cell.runs([0])], 1, "m0")
     site.step()

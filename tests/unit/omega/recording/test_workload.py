@@ -30,8 +30,8 @@ class Told:
 
     def at(self, seconds: float) -> int:
         self.recorder.step() if self.recorder.progress.version else None
-        self.cell.ledger.now_ms = round(seconds * 1000)
-        return self.cell.ledger.now_ms
+        self.cell.now_ms = round(seconds * 1000)
+        return self.cell.now_ms
 
     def submit(self, job: str, tasks: int, seconds: float, *, lasting: float = 0, held: bool = False) -> None:
         group = TaskGroup((100, 10), tasks, round(1000 * lasting))
@@ -41,7 +41,7 @@ class Told:
         self.number += 1
         transaction = Transaction(job, (Claim(machine, 0, count),))
         self.cell.commit(CommitRequest(self.member, self.number, [transaction], Position(), self.at(seconds)))
-        return self.cell.ledger.placements
+        return self.cell.placements
 
     def end(
         self, placement: int, machine: int, seconds: float, how: EndKind = EndKind.FINISHED, tasks: str = "*"
