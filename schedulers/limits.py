@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from omega.cellstate import rules
 from omega.cellstate.model import Job
 from omega.cellstate.pools import JOBS, TASKS, Pool, Pools
 from omega.cellstate.pools.records import PoolUse
@@ -41,8 +42,7 @@ def admitted(rooms: Sequence[Room], needs: Sequence[Resources], tasks: Sequence[
     for group, need in enumerate(needs):
         unit = (1, *need)
         for room in rooms:
-            fits = [left // amount for left, amount in zip(room[1:], unit, strict=True) if left is not None and amount]
-            admits[group] = max(0, min([admits[group], *fits]))
+            admits[group] = rules.admits(room[1:], (0,) * len(unit), unit, admits[group])
         for room in rooms:
             _deduct(room, unit, admits[group])
     return admits

@@ -8,6 +8,7 @@ occupied below it, other pools and jobs what they hold; and of a tree no more is
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from omega.cellstate import rules
 from omega.cellstate.pools import Pools, PoolTree
 
 
@@ -57,8 +58,8 @@ class Lent:
 
     def admits(self, need: Sequence[int]) -> int | None:
         """Return how many tasks of a need the leaf may start; None: any number."""
-        rooms = [(self.room(d), amount) for d, amount in enumerate(need) if amount]
-        return min((room // amount for room, amount in rooms if room is not None), default=None)
+        most = rules.admits([self.room(d) for d in range(len(need))], (0,) * len(need), need)
+        return None if most == rules.MANY else most
 
 
 def lending_trees(pools: Pools) -> list[PoolTree]:
