@@ -417,8 +417,10 @@ def _had_by(job: Job, book: JobBook, update: str) -> dict[str, Any]:
     """Return what a record has of the values that the log says; ``groups``: what never changes of each."""
     has: dict[str, Any] = {
         "order": job.order, "gate": job.gate, "released": job.released, "update": update,
-        "gang": (int(job.gang), job.gang_min), "groups": tuple(map(terms_of, job.groups)),
+        "groups": tuple(map(terms_of, job.groups)),
     }  # fmt: skip
+    if book.groups is not None:  # an entry that does not describe a job says nothing of its gang either
+        has["gang"] = int(job.gang), job.gang_min
     if not lives(job):
         has["state"] = job.state
     if book.version is None:

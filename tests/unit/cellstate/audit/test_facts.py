@@ -6,7 +6,7 @@ import pytest
 from omega.cellstate.events import Fact, parse
 from omega.cellstate.fold import Books
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
@@ -100,6 +100,14 @@ def test_an_eviction_at_equal_precedence_stands_as_a_violation_unless_its_own_ta
     books.feed(evicted)
     told = [each.what for each in books.violations if each.invariant == 5 and "gave way" in each.what]
     assert bool(told) == stands
+
+
+def test_a_gang_that_its_entry_does_not_describe_is_one_by_its_record_alone(fake_redis: fakeredis.FakeRedis) -> None:
+    """The client leaves out an id that a call has twice: it cannot know which of the two the store takes."""
+    cell = RedisCell.create(fake_redis, "c", Dimensions(("cpu",)))
+    gang = JobSpec("twice", "twice", "batch", (TaskGroup((1,), 3),), gang=Gang.YES)
+    cell.submit([gang, gang], 0, "ada")
+    assert verify(cell).ok
 
 
 def test_an_optional_task_gives_way_to_a_lower_precedence(fake_redis: fakeredis.FakeRedis) -> None:
