@@ -62,11 +62,13 @@ import re
 
 SCHEMA = 1
 """Raised when records change their form; a cell of another schema is refused."""
-RULES = 1
+RULES = 2
 """Raised when a verdict or the meaning of a record changes, and with the schema: scripts compare it with the cell's.
 
 Versions of Omega with the same number work together on a cell, whatever else differs between them.
 """
+FIRST_RULES = 1
+"""The lowest number: cells without one have records of another form."""
 
 COUNTERS = frozenset(
     {"schema", "rules", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations", "lanes",
@@ -110,5 +112,7 @@ def other_schema(schema: int) -> str:
 
 def other_rules(rules: int) -> str:
     """Return the message for a cell with other rules."""
+    if rules < FIRST_RULES:
+        return "was made by a development version, whose records have another form; delete it: omega cell delete"
     remedy = "use the newer Omega" if rules > RULES else "run omega cell upgrade once no older process runs"
     return f"has rules number {rules}, this Omega has number {RULES}; {remedy}"

@@ -241,14 +241,15 @@ class RedisOpening(RedisCalls):
         """Give the cell the rules of this Omega once no member lives; return the number that it had.
 
         A member has the rules that its cell has: scripts of others refuse to register it. Raises Refused with the names
-        of those that live, or when one registers meanwhile; Unsuitable for a cell of another schema, or newer rules.
+        of those that live, or when one registers meanwhile; Unsuitable for a cell of another schema, or with
+        newer rules or none.
         """
         meta, *records = (self._prefix + name for name in ("meta", "schedulers", "agents"))
         with self.client.pipeline(transaction=True) as pipe:
             self._command(pipe.watch, meta, *records)
             schema, rules, durability = self._command(pipe.hmget, meta, "schema", "rules", "durability")
             self._check_schema(schema)
-            if (had := self._number("rules", rules)) > keys.RULES:
+            if not keys.FIRST_RULES <= (had := self._number("rules", rules)) <= keys.RULES:
                 raise Unsuitable(f"cell {self.name} {keys.other_rules(had)}")
             members = sorted(name.decode() for record in records for name in self._command(pipe.hkeys, record))
             live = [name for name in members if self._command(pipe.exists, f"{self._prefix}lease:{name}")]

@@ -124,6 +124,14 @@ def test_rules_are_raised_once_no_member_lives(cell: RedisCell) -> None:
     assert verify(cell).ok
 
 
+def test_a_cell_of_a_development_version_is_to_be_deleted(cell: RedisCell, store_url: str) -> None:
+    cell.client.hdel(keys.prefix(cell.name) + "meta", "rules")
+    for change in (lambda: connect_cell(store_url, cell.name), cell.upgrade):
+        with pytest.raises(Unsuitable, match=r"development version.* delete it: omega cell delete"):
+            change()
+    cell.delete()
+
+
 def test_newer_rules_and_other_schemas_are_left_alone(cell: RedisCell) -> None:
     outlive(cell)
     with pytest.raises(Unsuitable, match="use the newer Omega"):
@@ -148,6 +156,6 @@ def test_a_backup_with_newer_rules_is_refused(cell: RedisCell) -> None:
     backup.hashes["meta"][b"rules"] = b"%d" % (keys.RULES + 1)
     with pytest.raises(Unsuitable, match="use the newer Omega"):
         restore(cell.client, backup, cell.name, 2, "ada")
-    backup.hashes["meta"][b"rules"] = b"0"
+    backup.hashes["meta"][b"rules"] = b"%d" % (keys.RULES - 1)
     restore(cell.client, backup, cell.name, 2, "ada")
     assert cell.upgrade() == keys.RULES
