@@ -52,7 +52,7 @@ CHANGES_KEPT = 8_192
 UNASSIGNED = -1
 """The tree of a machine whose tree was not chosen since its attributes, or the formulas of trees, changed."""
 NO_WORDS: Mapping[str, Any] = {}
-_ACTIVE = JobState.ACTIVE
+_ACTIVE, _DONE = JobState.ACTIVE, JobState.DONE
 EVERY_RANK = 0, MOST_PRECEDENCE
 
 Run = tuple["GroupRow", Flat]
@@ -213,10 +213,10 @@ class JobRow:
     touched it; `returned`: tasks were put back; `modified`: its modify index; `waits`: what holds it back,
     "*" for a person, "!" and a reason for its gate, a job's id, with "+" however that ends; `released`: by a person
     from its gate; `awaited`: jobs wait for it; `begun`: tasks of it were placed and taken off again;
-    `lossy`: tasks of it were lost; `commands`: its tasks run commands.
+    `lossy`: tasks of it were lost; `commands`: its tasks run commands; `made`: its groups, once somebody asked.
     """
 
-    __slots__ = ("__dict__", "_groups", "arrival", "complete", "id", "kind", "lane", "modified", "order", "placed",
+    __slots__ = ("__dict__", "arrival", "complete", "id", "kind", "lane", "made", "modified", "order", "placed",
                  "sent", "state", "submitted", "submitter", "unplaced")  # fmt: skip
     delayed = call = 0
     awaited = begun = commands = lossy = released = returned = False
@@ -228,18 +228,22 @@ class JobRow:
         self.sent, self.id, self.kind, self.lane, self.order, self.modified = sent, sent.id, kind, lane, order, modified
         self.state, self.complete, self.arrival, self.placed, self.unplaced = _ACTIVE, False, 0, 0, sent.total
         self.submitted, self.submitter = 0, ""
-        self._groups: list[GroupRow] | None = None
+        self.made: list[GroupRow] | None = None
 
     @property
     def groups(self) -> list[GroupRow]:
         """Its task groups."""
-        if self._groups is None:
-            self._groups = [GroupRow(self, i, group, group.count) for i, group in enumerate(self.sent.groups)]
-        return self._groups
+        if self.made is None:
+            asked = self.sent.groups
+            if len(asked) == 1:
+                self.made = [GroupRow(self, 0, asked[0], asked[0].count)]
+            else:
+                self.made = [GroupRow(self, i, group, group.count) for i, group in enumerate(asked)]
+        return self.made
 
     @groups.setter
     def groups(self, groups: list[GroupRow]) -> None:
-        self._groups = groups
+        self.made = groups
 
     @property
     def name(self) -> str:
@@ -536,10 +540,10 @@ class State:
 
     def announce(self, at: int, by: str, basis: Basis | None = None, settings: str = "") -> None:
         """Announce the touched machines and the facts under the next version; `basis`: of a commit."""
-        self.version += 1
+        self.version = version = self.version + 1
         self.marks.append(self.cut + len(self.trail))
-        if self.version - self.floor > 2 * self.changes_kept:
-            self.trim(self.version - self.changes_kept)
+        if version - self.floor > 2 * self.changes_kept:
+            self.trim(version - self.changes_kept)
         if self.log:
             words = basis.text if basis else ""
             entry = LogEntry(
@@ -592,8 +596,8 @@ class State:
 
     def complete(self, j: JobRow) -> None:
         """Complete a job without remaining tasks; `tidy` does the rest."""
-        if j.state <= JobState.HELD:
-            j.state = JobState.DONE
+        if j.state is _ACTIVE or j.state <= JobState.HELD:
+            j.state = _DONE
         else:
             self.due.pop(j.id, None)
         j.complete = True
@@ -614,12 +618,12 @@ class State:
                 self.spare_lanes.append(lane.number)
                 self.gone_lanes.append(lane)
             self.left_lanes = []
-        retired, self.retired = self.retired, []
-        for j in retired:
+        for j in self.retired:
             if self.keep_jobs or self.done or not self._drop(j):
                 self.done.append((j, self.version + 1))
         if self.done:
-            self.forget(min(len(self.done) - self.keep_jobs, len(retired) + 4))
+            self.forget(min(len(self.done) - self.keep_jobs, len(self.retired) + 4))
+        self.retired.clear()
 
     def forget(self, count: int) -> int:
         """Delete the oldest `count` finished jobs; return their number. One that may not go yet moves to the end."""
@@ -634,17 +638,18 @@ class State:
 
     def _drop(self, j: JobRow) -> bool:
         """Delete a finished job; False while it is awaited, or others wait for its leaving tasks (semantics 2)."""
-        groups = j.groups
-        if j.awaited or groups[0].leaving or (len(groups) > 1 and any(g.leaving for g in groups)):
+        groups = j.made or []
+        if j.awaited or (groups and groups[0].leaving) or (len(groups) > 1 and any([g.leaving for g in groups])):
             return False
         if self.log:
             self.forgotten.update(totals_of([head_of(job_of(j, runs=False))]))
         del self.J[j.id]
         if self.past:
             self.forget_digest(j.id)
-        if self.names.get(j.name) == j.id:  # a newer job of that name keeps it
-            del self.names[j.name]
-        j.groups = []  # they refer to the job: nothing is left for the collector of cycles
+        name = j.sent.name
+        if self.names.get(name) == j.id:  # a newer job of that name keeps it
+            del self.names[name]
+        groups.clear()  # they refer to the job: nothing is left for the collector of cycles
         return True
 
     def forget_digest(self, job_id: str) -> None:
@@ -682,18 +687,21 @@ class State:
 
     def write_pending(self) -> None:
         """Put jobs at the end of the queue of their lane; at most one token notifies a scheduler (semantics 19)."""
-        kinds, version = set[str](), self.version + 1
+        lanes, version, arrival = set[LaneRow](), self.version + 1, self.arrivals
         for j in self.pend:
             if j.arrival:
                 self.dequeue(j)
             lane = j.lane
             lane.pending += 1
-            self.arrivals = lane.arrival = j.arrival = arrival = self.arrivals + 1
+            j.arrival = arrival = arrival + 1
             lane.arrivals.append(arrival)
             lane.queue.append(j)
+            lane.arrival = arrival
+            lanes.add(lane)
+        self.arrivals = arrival
+        for lane in lanes:
             lane.version = version
-            kinds.add(lane.lane.kind)
-        for kind in kinds:
+        for kind in {lane.lane.kind for lane in lanes}:
             self.wake(kind)
         self.pend = []
 
