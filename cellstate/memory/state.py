@@ -9,8 +9,8 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import islice, repeat
+from functools import cached_property, lru_cache
+from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,11 +137,16 @@ class Block(Placed):
         counts: Sequence[int] | None,
     ) -> None:  # fmt: skip
         """Create the newest block of its group."""
-        self.row, self.task, self.group = row, task, row.number
-        self.placements, self.machines, self.counts = placements, machines, counts
-        self.newer, self.older = None, row.newest
-        if self.older is not None:
-            self.older.newer = self
+        self.row = row
+        self.task = task
+        self.group = row.number
+        self.placements = placements
+        self.machines = machines
+        self.counts = counts
+        self.newer = None
+        self.older = older = row.newest
+        if older is not None:
+            older.newer = self
         row.newest = self
 
     def unlink(self) -> None:
@@ -162,7 +167,7 @@ class GroupRow:
     counts them; `newest`: of its blocks, the runs that are not written out.
     """
 
-    __slots__ = ("__dict__", "asked", "finished", "indices", "job", "need", "newest", "number", "placed", "runs",
+    __slots__ = ("__dict__", "asked", "finished", "indices", "job", "need", "newest", "number", "placed",
                  "total", "unplaced", "waiting")  # fmt: skip
     delayed = failed = stopped = leaving = wanted = held = 0
     replaced = False
@@ -171,13 +176,20 @@ class GroupRow:
 
     def __init__(self, job: "JobRow", number: int, asked: TaskGroup, total: int) -> None:
         """Create with all tasks unplaced."""
-        self.job, self.number, self.asked = job, number, asked
+        # One by one, here and in the other records of a job: more than three at once would build a tuple.
+        self.job = job
+        self.number = number
+        self.asked = asked
         self.need = _packed(asked.need)
         self.total = self.unplaced = self.indices = total
         self.placed = self.finished = 0
         self.waiting: Flat = (0, total - 1) if total else NONE
-        self.runs: dict[int, int] = {}
         self.newest = None
+
+    @cached_property
+    def runs(self) -> dict[int, int]:
+        """Its runs that are written out; made when somebody asks: most jobs of a simulated day have none."""
+        return {}
 
     @property
     def blocks(self) -> Iterator[Block]:
@@ -225,9 +237,17 @@ class JobRow:
 
     def __init__(self, sent: JobSpec, kind: "Book", lane: "LaneRow", order: int, modified: int) -> None:
         """Create with all tasks unplaced. Its groups are made when somebody asks for them."""
-        self.sent, self.id, self.kind, self.lane, self.order, self.modified = sent, sent.id, kind, lane, order, modified
-        self.state, self.complete, self.arrival, self.placed, self.unplaced = _ACTIVE, False, 0, 0, sent.total
-        self.submitted, self.submitter = 0, ""
+        self.sent = sent
+        self.id = sent.id
+        self.kind = kind
+        self.lane = lane
+        self.order = order
+        self.modified = modified
+        self.state = _ACTIVE
+        self.complete = False
+        self.arrival = self.placed = self.submitted = 0
+        self.unplaced = sent.total
+        self.submitter = ""
         self.made: list[GroupRow] | None = None
 
     @property
@@ -639,7 +659,7 @@ class State:
     def _drop(self, j: JobRow) -> bool:
         """Delete a finished job; False while it is awaited, or others wait for its leaving tasks (semantics 2)."""
         groups = j.made or []
-        if j.awaited or (groups and groups[0].leaving) or (len(groups) > 1 and any([g.leaving for g in groups])):
+        if j.awaited or (groups and groups[0].leaving) or (len(groups) > 1 and any(g.leaving for g in groups)):
             return False
         if self.log:
             self.forgotten.update(totals_of([head_of(job_of(j, runs=False))]))
@@ -713,8 +733,9 @@ class State:
         lane.dead += 1
         lane.version = self.version + 1
         if lane.dead > 64 and 2 * lane.dead > len(lane.queue):
-            pairs = [(a, job) for a, job in zip(lane.arrivals, lane.queue, strict=True) if job.arrival == a]
-            lane.arrivals, lane.queue, lane.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
+            stay = [job.arrival == a for a, job in zip(lane.arrivals, lane.queue, strict=True)]
+            lane.arrivals, lane.queue = list(compress(lane.arrivals, stay)), list(compress(lane.queue, stay))
+            lane.dead = 0
 
     # Machines and changes
 

@@ -86,10 +86,10 @@ def place_block(
     Their room is deducted already. Only in a cell without log and mailboxes, which have something of each run. `alone`:
     in a call of its own, which the caller announces; else the caller has booked the tasks and touched the machines.
     """
-    j, (task, last), first = g.job, g.waiting, c.placements + 1
-    c.placements = until = c.placements + len(machines)
-    total = len(machines) if counts is None else sum(counts)
-    block = c.blocks[first] = Block(g, task, range(first, until + 1), machines, counts)
+    j, (task, last), before = g.job, g.waiting, c.placements
+    c.placements = until = before + len(machines)
+    total = until - before if counts is None else sum(counts)
+    block = c.blocks[before + 1] = Block(g, task, range(before + 1, until + 1), machines, counts)
     g.waiting = (task + total, last) if task + total <= last else NONE
     g.unplaced -= total
     g.placed += total
