@@ -372,7 +372,7 @@ class JobSpec:
                     f"job {self.name}: a group's tasks are from 0 to {LARGEST_COUNT}, its duration from 0 to {LARGEST}"
                 )
         one = groups[0] if len(groups) == 1 else None
-        most = max(one.need, default=0) * one.count if one else largest_sum((each.need, each.count) for each in groups)
+        most = max(one.need or (0,)) * one.count if one else largest_sum((each.need, each.count) for each in groups)
         if most > MOST_TOGETHER:
             raise BadInput(
                 f"job {self.name}: its tasks together need {most} of a resource; the most is {MOST_TOGETHER}: count it"

@@ -15,7 +15,6 @@ from omega.cellstate.memory.state import Block, Book, GroupRow, JobRow, MachineR
 from omega.cellstate.memory.tasks import (
     book,
     evict_gangs,
-    note_block,
     occupy,
     place,
     place_block,
@@ -298,7 +297,7 @@ def _apply(c: State, t: Validation, j: JobRow) -> None:
         for machine, _ in accepted:
             c.touch(c.M[machine], stamp)
         machines, counts = map(list, zip(*accepted, strict=True))
-        note_block(c, j.groups[t.claims[0].group], machines, counts if max(counts) > 1 else None)
+        place_block(c, j.groups[t.claims[0].group], machines, counts if max(counts) > 1 else None, alone=False)
         c.touch_job(j)
         return
     c.unfold()
@@ -445,12 +444,13 @@ def _plain_group(c: State, transaction: Transaction, claims: ClaimColumns) -> Gr
 
     So are most transactions of a simulated day. They are placed as a block, if there is room for all.
     """
-    j, number = c.J.get(transaction.job), claims.group
+    job_id, _, _, detection, assertion = transaction
+    j, number = c.J.get(job_id), claims.group
     if j is None or j.state is not _ACTIVE or not j.kind.unrestricted or j.commands or c.log or c.mailboxes:
         return None
-    if c.copied or c.blocked or transaction.assertion is not None or (c.pools_state and is_bounded(c, j)):
+    if c.copied or c.blocked or assertion is not None or (c.pools_state and is_bounded(c, j)):
         return None
-    machines, counts, groups = claims.machines, claims.counts, j.groups
+    machines, counts, groups = claims.machines, claims.counts, j.made or j.groups
     g = groups[number] if 0 <= number < len(groups) else None
     if g is None or len(g.waiting) != 2 or (len(machines) if counts is None else sum(counts)) > g.unplaced:
         return None
@@ -460,7 +460,7 @@ def _plain_group(c: State, transaction: Transaction, claims: ClaimColumns) -> Gr
         return None
     if c.shut and not c.shut.isdisjoint(machines):
         return None
-    if transaction.detection is _COARSE:
+    if detection is _COARSE:
         numbers = c.numbers
         if (claims.seen or [0] * len(machines)) != [numbers[machine] for machine in machines]:
             return None

@@ -93,12 +93,13 @@ def submit(c: State, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool
 def enter(c: State, spec: JobSpec, at_ms: int, by: str, *, held: bool) -> JobRow:
     """Record a new job."""
     c.submissions = order = c.submissions + 1
-    lane = lane_of(spec.kind, spec.precedence, spec.spec)
+    kind, job_id = spec.kind, spec.id
+    lane = lane_of(kind, spec.precedence, spec.spec)
     row = c.lane_names.get(lane) or c.lane_named(lane)
     row.live += 1
-    j = c.J[spec.id] = JobRow(spec, c.K.get(spec.kind) or c.kind(spec.kind), row, order, c.version + 1)
+    j = c.J[job_id] = JobRow(spec, c.K.get(kind) or c.kind(kind), row, order, c.version + 1)
     j.submitted, j.submitter = at_ms, by
-    c.names[spec.name] = spec.id
+    c.names[spec.name] = job_id
     if held or spec.after:
         j.waits = [*(["*"] if held else []), *_waits(c, j, spec)]
         j.state = JobState.HELD if j.waits else j.state

@@ -9,8 +9,8 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import islice, repeat
+from functools import cached_property, lru_cache
+from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ CHANGES_KEPT = 8_192
 UNASSIGNED = -1
 """The tree of a machine whose tree was not chosen since its attributes, or the formulas of trees, changed."""
 NO_WORDS: Mapping[str, Any] = {}
-_ACTIVE = JobState.ACTIVE
+_ACTIVE, _DONE = JobState.ACTIVE, JobState.DONE
 EVERY_RANK = 0, MOST_PRECEDENCE
 
 Run = tuple["GroupRow", Flat]
@@ -137,11 +137,16 @@ class Block(Placed):
         counts: Sequence[int] | None,
     ) -> None:  # fmt: skip
         """Create the newest block of its group."""
-        self.row, self.task, self.group = row, task, row.number
-        self.placements, self.machines, self.counts = placements, machines, counts
-        self.newer, self.older = None, row.newest
-        if self.older is not None:
-            self.older.newer = self
+        self.row = row
+        self.task = task
+        self.group = row.number
+        self.placements = placements
+        self.machines = machines
+        self.counts = counts
+        self.newer = None
+        self.older = older = row.newest
+        if older is not None:
+            older.newer = self
         row.newest = self
 
     def unlink(self) -> None:
@@ -162,7 +167,7 @@ class GroupRow:
     counts them; `newest`: of its blocks, the runs that are not written out.
     """
 
-    __slots__ = ("__dict__", "asked", "finished", "indices", "job", "need", "newest", "number", "placed", "runs",
+    __slots__ = ("__dict__", "asked", "finished", "indices", "job", "need", "newest", "number", "placed",
                  "total", "unplaced", "waiting")  # fmt: skip
     delayed = failed = stopped = leaving = wanted = held = 0
     replaced = False
@@ -171,13 +176,20 @@ class GroupRow:
 
     def __init__(self, job: "JobRow", number: int, asked: TaskGroup, total: int) -> None:
         """Create with all tasks unplaced."""
-        self.job, self.number, self.asked = job, number, asked
+        # One by one, here and in the other records of a job: more than three at once would build a tuple.
+        self.job = job
+        self.number = number
+        self.asked = asked
         self.need = _packed(asked.need)
         self.total = self.unplaced = self.indices = total
         self.placed = self.finished = 0
         self.waiting: Flat = (0, total - 1) if total else NONE
-        self.runs: dict[int, int] = {}
         self.newest = None
+
+    @cached_property
+    def runs(self) -> dict[int, int]:
+        """Its runs that are written out; made when somebody asks: most jobs of a simulated day have none."""
+        return {}
 
     @property
     def blocks(self) -> Iterator[Block]:
@@ -213,10 +225,10 @@ class JobRow:
     touched it; `returned`: tasks were put back; `modified`: its modify index; `waits`: what holds it back,
     "*" for a person, "!" and a reason for its gate, a job's id, with "+" however that ends; `released`: by a person
     from its gate; `awaited`: jobs wait for it; `begun`: tasks of it were placed and taken off again;
-    `lossy`: tasks of it were lost; `commands`: its tasks run commands.
+    `lossy`: tasks of it were lost; `commands`: its tasks run commands; `made`: its groups, once somebody asked.
     """
 
-    __slots__ = ("__dict__", "_groups", "arrival", "complete", "id", "kind", "lane", "modified", "order", "placed",
+    __slots__ = ("__dict__", "arrival", "complete", "id", "kind", "lane", "made", "modified", "order", "placed",
                  "sent", "state", "submitted", "submitter", "unplaced")  # fmt: skip
     delayed = call = 0
     awaited = begun = commands = lossy = released = returned = False
@@ -225,21 +237,33 @@ class JobRow:
 
     def __init__(self, sent: JobSpec, kind: "Book", lane: "LaneRow", order: int, modified: int) -> None:
         """Create with all tasks unplaced. Its groups are made when somebody asks for them."""
-        self.sent, self.id, self.kind, self.lane, self.order, self.modified = sent, sent.id, kind, lane, order, modified
-        self.state, self.complete, self.arrival, self.placed, self.unplaced = _ACTIVE, False, 0, 0, sent.total
-        self.submitted, self.submitter = 0, ""
-        self._groups: list[GroupRow] | None = None
+        self.sent = sent
+        self.id = sent.id
+        self.kind = kind
+        self.lane = lane
+        self.order = order
+        self.modified = modified
+        self.state = _ACTIVE
+        self.complete = False
+        self.arrival = self.placed = self.submitted = 0
+        self.unplaced = sent.total
+        self.submitter = ""
+        self.made: list[GroupRow] | None = None
 
     @property
     def groups(self) -> list[GroupRow]:
         """Its task groups."""
-        if self._groups is None:
-            self._groups = [GroupRow(self, i, group, group.count) for i, group in enumerate(self.sent.groups)]
-        return self._groups
+        if self.made is None:
+            asked = self.sent.groups
+            if len(asked) == 1:
+                self.made = [GroupRow(self, 0, asked[0], asked[0].count)]
+            else:
+                self.made = [GroupRow(self, i, group, group.count) for i, group in enumerate(asked)]
+        return self.made
 
     @groups.setter
     def groups(self, groups: list[GroupRow]) -> None:
-        self._groups = groups
+        self.made = groups
 
     @property
     def name(self) -> str:
@@ -536,10 +560,10 @@ class State:
 
     def announce(self, at: int, by: str, basis: Basis | None = None, settings: str = "") -> None:
         """Announce the touched machines and the facts under the next version; `basis`: of a commit."""
-        self.version += 1
+        self.version = version = self.version + 1
         self.marks.append(self.cut + len(self.trail))
-        if self.version - self.floor > 2 * self.changes_kept:
-            self.trim(self.version - self.changes_kept)
+        if version - self.floor > 2 * self.changes_kept:
+            self.trim(version - self.changes_kept)
         if self.log:
             words = basis.text if basis else ""
             entry = LogEntry(
@@ -592,8 +616,8 @@ class State:
 
     def complete(self, j: JobRow) -> None:
         """Complete a job without remaining tasks; `tidy` does the rest."""
-        if j.state <= JobState.HELD:
-            j.state = JobState.DONE
+        if j.state is _ACTIVE or j.state <= JobState.HELD:
+            j.state = _DONE
         else:
             self.due.pop(j.id, None)
         j.complete = True
@@ -614,12 +638,12 @@ class State:
                 self.spare_lanes.append(lane.number)
                 self.gone_lanes.append(lane)
             self.left_lanes = []
-        retired, self.retired = self.retired, []
-        for j in retired:
+        for j in self.retired:
             if self.keep_jobs or self.done or not self._drop(j):
                 self.done.append((j, self.version + 1))
         if self.done:
-            self.forget(min(len(self.done) - self.keep_jobs, len(retired) + 4))
+            self.forget(min(len(self.done) - self.keep_jobs, len(self.retired) + 4))
+        self.retired.clear()
 
     def forget(self, count: int) -> int:
         """Delete the oldest `count` finished jobs; return their number. One that may not go yet moves to the end."""
@@ -634,17 +658,18 @@ class State:
 
     def _drop(self, j: JobRow) -> bool:
         """Delete a finished job; False while it is awaited, or others wait for its leaving tasks (semantics 2)."""
-        groups = j.groups
-        if j.awaited or groups[0].leaving or (len(groups) > 1 and any(g.leaving for g in groups)):
+        groups = j.made or []
+        if j.awaited or (groups and groups[0].leaving) or (len(groups) > 1 and any(g.leaving for g in groups)):
             return False
         if self.log:
             self.forgotten.update(totals_of([head_of(job_of(j, runs=False))]))
         del self.J[j.id]
         if self.past:
             self.forget_digest(j.id)
-        if self.names.get(j.name) == j.id:  # a newer job of that name keeps it
-            del self.names[j.name]
-        j.groups = []  # they refer to the job: nothing is left for the collector of cycles
+        name = j.sent.name
+        if self.names.get(name) == j.id:  # a newer job of that name keeps it
+            del self.names[name]
+        groups.clear()  # they refer to the job: nothing is left for the collector of cycles
         return True
 
     def forget_digest(self, job_id: str) -> None:
@@ -682,18 +707,21 @@ class State:
 
     def write_pending(self) -> None:
         """Put jobs at the end of the queue of their lane; at most one token notifies a scheduler (semantics 19)."""
-        kinds, version = set[str](), self.version + 1
+        lanes, version, arrival = set[LaneRow](), self.version + 1, self.arrivals
         for j in self.pend:
             if j.arrival:
                 self.dequeue(j)
             lane = j.lane
             lane.pending += 1
-            self.arrivals = lane.arrival = j.arrival = arrival = self.arrivals + 1
+            j.arrival = arrival = arrival + 1
             lane.arrivals.append(arrival)
             lane.queue.append(j)
+            lane.arrival = arrival
+            lanes.add(lane)
+        self.arrivals = arrival
+        for lane in lanes:
             lane.version = version
-            kinds.add(lane.lane.kind)
-        for kind in kinds:
+        for kind in {lane.lane.kind for lane in lanes}:
             self.wake(kind)
         self.pend = []
 
@@ -705,8 +733,9 @@ class State:
         lane.dead += 1
         lane.version = self.version + 1
         if lane.dead > 64 and 2 * lane.dead > len(lane.queue):
-            pairs = [(a, job) for a, job in zip(lane.arrivals, lane.queue, strict=True) if job.arrival == a]
-            lane.arrivals, lane.queue, lane.dead = [a for a, _ in pairs], [job for _, job in pairs], 0
+            stay = [job.arrival == a for a, job in zip(lane.arrivals, lane.queue, strict=True)]
+            lane.arrivals, lane.queue = list(compress(lane.arrivals, stay)), list(compress(lane.queue, stay))
+            lane.dead = 0
 
     # Machines and changes
 

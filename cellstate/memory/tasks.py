@@ -78,32 +78,39 @@ def place(c: State, g: GroupRow, m: MachineRow, count: int) -> None:
         c.fact("place", *what, ",".join(map(str, g.amounts)))
 
 
-def note_block(c: State, g: GroupRow, machines: Sequence[int], counts: Sequence[int] | None = None) -> Block:
+def place_block(
+    c: State, g: GroupRow, machines: Sequence[int], counts: Sequence[int] | None = None, *, alone: bool = True
+) -> Block:
     """Record runs on these machines, of one task each without `counts`, as a block, which takes tasks in a row.
 
-    Only in a cell without log and mailboxes, which have something of each run.
+    Their room is deducted already. Only in a cell without log and mailboxes, which have something of each run. `alone`:
+    in a call of its own, which the caller announces; else the caller has booked the tasks and touched the machines.
     """
-    j, runs, (task, last), first = g.job, len(machines), g.waiting, c.placements + 1
-    c.placements += runs
-    total = runs if counts is None else sum(counts)
-    block = c.blocks[first] = Block(g, task, range(first, first + runs), machines, counts)
+    j, (task, last), before = g.job, g.waiting, c.placements
+    c.placements = until = before + len(machines)
+    total = until - before if counts is None else sum(counts)
+    block = c.blocks[before + 1] = Block(g, task, range(before + 1, until + 1), machines, counts)
     g.waiting = (task + total, last) if task + total <= last else NONE
     g.unplaced -= total
     g.placed += total
-    j.unplaced -= total
+    j.unplaced = left = j.unplaced - total
     if not j.placed:
         j.kind.jobs += 1
         if c.pools_state:
             count_in_pools(c, j, 1)
     j.placed += total
-    return block
-
-
-def place_block(c: State, g: GroupRow, machines: Sequence[int], counts: Sequence[int] | None = None) -> Block:
-    """Place a block of which the room is deducted already, in a call of its own that the caller announces."""
-    j, before, block = g.job, g.placed, note_block(c, g, machines, counts)
-    _moved(c, g, machines, g.placed - before, moves=c.numbered)
-    if j.arrival and not j.unplaced:
+    if not alone:
+        return block
+    j.kind.used += g.need * total
+    if c.pools_state:
+        book_in_pools(c, g, total)
+    if c.counted:
+        c.count_in_lane(j)
+    if c.numbered:
+        _raise_numbers(c, machines)
+    c.trail += machines
+    c.transactions += 1
+    if j.arrival and not left:
         c.dequeue(j)
     return block
 
@@ -116,7 +123,10 @@ def end_block(c: State, placed: Placed, at_ms: int) -> int:
         return sum(end(c, placed.endings(), at_ms, "-"))
     g, free = block.row, c.free
     del c.blocks[first]
-    block.unlink()
+    if g.newest is block and block.older is None:
+        g.newest = None
+    else:
+        block.unlink()
     j, need, machines, counts = g.job, g.need, block.machines, block.counts
     if counts is None:
         total = len(machines)
@@ -128,36 +138,38 @@ def end_block(c: State, placed: Placed, at_ms: int) -> int:
             free[machine] += need * count
     g.placed -= total
     g.finished += total
-    j.placed -= total
-    if not j.placed:
-        count_admitted(c, j, total)
-    _moved(c, g, machines, -total, moves=c.numbered and c.release_moves_number)
+    j.placed = left = j.placed - total
+    j.kind.used -= need * total
+    if not left:
+        j.kind.jobs -= 1
+    if c.pools_state:
+        book_in_pools(c, g, -total)
+        if not left:
+            count_in_pools(c, j, -1)
+    if c.counted:
+        c.count_in_lane(j)
+    if c.numbered and c.release_moves_number:
+        _raise_numbers(c, machines)
+    c.trail += machines
+    c.transactions += 1
     if c.waited or c.blocked:
         c.open()
         c.freed = True
         c.touch_job(j)
         publish(c, at_ms, "-")
         return total
-    if not (j.placed or j.unplaced or j.delayed):
+    if not (left or j.unplaced or j.delayed):
         c.complete(j)
         c.tidy()
     c.announce(at_ms, "-")
     return total
 
 
-def _moved(c: State, g: GroupRow, machines: Sequence[int], count: int, *, moves: bool) -> None:
-    """Count a transaction that placed so many tasks of a group on machines, or ended them (below 0)."""
-    g.job.kind.used += g.need * count
-    if c.pools_state:
-        book_in_pools(c, g, count)
-    if c.counted:
-        c.count_in_lane(g.job)
-    if moves:
-        numbers = c.numbers
-        for machine in set(machines):
-            numbers[machine] += 1
-    c.trail += machines
-    c.transactions += 1
+def _raise_numbers(c: State, machines: Sequence[int]) -> None:
+    """Raise the numbers of machines that one transaction changed."""
+    numbers = c.numbers
+    for machine in set(machines):
+        numbers[machine] += 1
 
 
 def _refold(c: State, placed: Placed) -> Block | None:
