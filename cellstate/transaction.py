@@ -196,23 +196,19 @@ def all_placed(size: int) -> Outcome:
 
 
 class Placed:
-    """Tasks of a group that one transaction placed: their placement ids, a run on each of the machines.
+    """Tasks of a group that one transaction placed: their number, placement ids, a run on each of the machines.
 
     `counts` are the tasks of each run, None for one each.
     """
 
-    __slots__ = ("counts", "group", "machines", "placements")
+    __slots__ = ("counts", "group", "machines", "placements", "tasks")
 
     def __init__(
         self, placements: Sequence[int], machines: Sequence[int], counts: Sequence[int] | None, group: int
     ) -> None:
         """Name the runs of tasks."""
         self.placements, self.machines, self.counts, self.group = placements, machines, counts, group
-
-    @property
-    def tasks(self) -> int:
-        """Number of tasks."""
-        return len(self.machines) if self.counts is None else sum(self.counts)
+        self.tasks = len(machines) if counts is None else sum(counts)
 
     def endings(self) -> "list[TaskEnd]":
         """Return the endings of all of them as finished."""

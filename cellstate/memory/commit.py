@@ -18,6 +18,7 @@ from omega.cellstate.memory.tasks import (
     occupy,
     place,
     place_block,
+    place_whole,
     publish,
     take_off,
 )
@@ -420,13 +421,28 @@ def sync(c: State, since: Position, intake: Intake | None = None) -> Reply:
 
 # One transaction in a call of its own, as simulations commit
 
+Left: TypeAlias = Callable[[Sequence[int], int], Sequence[int] | None]
+"""Returns what claims of tasks of a packed need leave free, by machine; None unless these are all that was decided."""
 
-def carry_out(c: State, transaction: Transaction, at_ms: int, by: str) -> tuple[Outcome, Sequence[Placed]]:
-    """Commit a transaction of a scheduler whose right to commit is assumed; also return its placements."""
+
+def carry_out(
+    c: State, transaction: Transaction, at_ms: int, by: str, left: Left | None = None
+) -> tuple[Outcome, Sequence[Placed]]:
+    """Commit a transaction of a scheduler whose right to commit is assumed; also return its placements.
+
+    `left` tells what claims leave of their machines, where the caller decided on all that this cell has now.
+    """
     claims = transaction.claims
-    if type(claims) is ClaimColumns and (g := _plain_group(c, transaction, claims)) is not None:
-        machines, counts = claims.machines, claims.counts
-        if _take_room(c, machines, g.need, counts):
+    if type(claims) is ClaimColumns and (j := _plain_job(c, transaction, claims)) is not None:
+        machines, counts, need = claims.machines, claims.counts, j.need
+        if need >= 0 and j.made is None and j.unplaced == len(machines) and _is_apart(c, claims):
+            if _take_room(c, machines, need, None, left and left(machines, need)):
+                place_whole(c, j, machines)
+                c.announce(at_ms, by)
+                return all_placed(len(machines)), (j,)
+        elif (g := _plain_group(c, j, transaction, claims)) is not None and _take_room(
+            c, machines, g.need, counts, left and left(machines, g.need)
+        ):
             placed = (place_block(c, g, machines, counts),)
             c.announce(at_ms, by)
             if counts is None:
@@ -439,18 +455,35 @@ def carry_out(c: State, transaction: Transaction, at_ms: int, by: str) -> tuple[
     return outcome, placed_runs(transaction, outcome, first)
 
 
-def _plain_group(c: State, transaction: Transaction, claims: ClaimColumns) -> GroupRow | None:
-    """Return the group of claims that nothing but room can refuse; None when anything else may.
+def _plain_job(c: State, transaction: Transaction, claims: ClaimColumns) -> JobRow | None:
+    """Return the job of claims that nothing but room, or its groups, can refuse; else None.
 
     So are most transactions of a simulated day. They are placed as a block, if there is room for all.
     """
-    job_id, _, _, detection, assertion = transaction
-    j, number = c.J.get(job_id), claims.group
+    job_id, _, mode, detection, assertion = transaction
+    j = c.J.get(job_id)
     if j is None or j.state is not _ACTIVE or not j.kind.unrestricted or j.commands or c.log or c.mailboxes:
         return None
     if c.copied or c.blocked or assertion is not None or (c.pools_state and is_bounded(c, j)):
         return None
-    machines, counts, groups = claims.machines, claims.counts, j.made or j.groups
+    machines = claims.machines
+    if c.shut and not c.shut.isdisjoint(machines):
+        return None
+    if detection is _COARSE:
+        numbers = c.numbers
+        if (claims.seen or [0] * len(machines)) != [numbers[machine] for machine in machines]:
+            return None
+    return None if j.sent.gang and mode is not _GANG else j
+
+
+def _is_apart(c: State, claims: ClaimColumns) -> bool:
+    """Return whether claims may be all of a job of one group, in a cell that counts for no lane and no pool."""
+    return not (claims.counts or claims.group or c.counted or c.pools_state)
+
+
+def _plain_group(c: State, j: JobRow, transaction: Transaction, claims: ClaimColumns) -> GroupRow | None:
+    """Return the group of the claims of a plain job; None when more than room may refuse them."""
+    machines, counts, groups, number = claims.machines, claims.counts, j.made or j.groups, claims.group
     g = groups[number] if 0 <= number < len(groups) else None
     if g is None or len(g.waiting) != 2 or (len(machines) if counts is None else sum(counts)) > g.unplaced:
         return None
@@ -458,19 +491,19 @@ def _plain_group(c: State, transaction: Transaction, claims: ClaimColumns) -> Gr
         return None
     if j.sent.gang and not Validation(c, transaction, j).covers(j):
         return None
-    if c.shut and not c.shut.isdisjoint(machines):
-        return None
-    if detection is _COARSE:
-        numbers = c.numbers
-        if (claims.seen or [0] * len(machines)) != [numbers[machine] for machine in machines]:
-            return None
     return g
 
 
-def _take_room(c: State, machines: Sequence[int], need: int, counts: Sequence[int] | None) -> bool:
+def _take_room(
+    c: State, machines: Sequence[int], need: int, counts: Sequence[int] | None, left_by: Sequence[int] | None
+) -> bool:
     """Deduct room for tasks (packed amounts) on all of these machines, one on each without `counts`, or on none."""
     free, guards = c.free, c.guards
     fit = guards
+    if left_by is not None:  # the same numbers as in the copy: half the memory, and no arithmetic
+        for machine in machines:
+            free[machine] = left_by[machine]
+        return True
     if counts is None:
         for machine in machines:
             free[machine] = left = free[machine] - need

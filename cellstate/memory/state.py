@@ -6,11 +6,10 @@ blocks until somebody needs single runs (`State.unfold`): a simulated day consis
 """
 
 from array import array
-from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import compress, islice, repeat
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +34,7 @@ from omega.cellstate.model import (
     TaskGroup,
     ordered,
 )
+from omega.cellstate.override import override
 from omega.cellstate.packing import FIELD, GUARD, MASK, fields, packed
 from omega.cellstate.pages import head_of, totals_of
 from omega.cellstate.pools import Epoch, Pools
@@ -53,6 +53,7 @@ UNASSIGNED = -1
 """The tree of a machine whose tree was not chosen since its attributes, or the formulas of trees, changed."""
 NO_WORDS: Mapping[str, Any] = {}
 _ACTIVE, _DONE = JobState.ACTIVE, JobState.DONE
+packed_need = lru_cache(maxsize=4096)(packed)
 EVERY_RANK = 0, MOST_PRECEDENCE
 
 Run = tuple["GroupRow", Flat]
@@ -123,7 +124,19 @@ class Loss(NamedTuple):
         return self._replace(tasks=tasks)
 
 
-class Block(Placed):
+class Noted(Placed):
+    """Tasks that were placed together and whose runs are not written out; `need`: of each, packed."""
+
+    __slots__ = ("need",)
+    need: int
+
+    @property
+    def block(self) -> "Block":
+        """They as a block of their group."""
+        raise NotImplementedError
+
+
+class Block(Noted):
     """Runs that were placed together and not written out yet, of the group `row`; `task` is the index of the first.
 
     The blocks of a group are linked, the newest first.
@@ -134,10 +147,12 @@ class Block(Placed):
 
     def __init__(
         self, row: "GroupRow", task: int, placements: Sequence[int], machines: Sequence[int],
-        counts: Sequence[int] | None,
+        counts: Sequence[int] | None, tasks: int,
     ) -> None:  # fmt: skip
         """Create the newest block of its group."""
         self.row = row
+        self.need = row.need
+        self.tasks = tasks
         self.task = task
         self.group = row.number
         self.placements = placements
@@ -148,6 +163,11 @@ class Block(Placed):
         if older is not None:
             older.newer = self
         row.newest = self
+
+    @property
+    @override
+    def block(self) -> "Block":
+        return self
 
     def unlink(self) -> None:
         """Take it from the blocks of its group."""
@@ -180,7 +200,7 @@ class GroupRow:
         self.job = job
         self.number = number
         self.asked = asked
-        self.need = _packed(asked.need)
+        self.need = packed_need(asked.need)
         self.total = self.unplaced = self.indices = total
         self.placed = self.finished = 0
         self.waiting: Flat = (0, total - 1) if total else NONE
@@ -215,11 +235,11 @@ class GroupRow:
         return self.asked.optional or self.asked.copies
 
 
-_packed = lru_cache(maxsize=4096)(packed)
-
-
-class JobRow:
+class JobRow(Noted):
     """A job. What few jobs have is an attribute of the class.
+
+    The tasks of most jobs of a simulated day are placed by one transaction and end together. Such a job is its own
+    `Placed`, and has no groups until somebody asks for them. `need` is of the one group, -1 with several.
 
     `arrival`: its place in the queue of its lane, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: tasks were put back; `modified`: its modify index; `waits`: what holds it back,
@@ -236,7 +256,7 @@ class JobRow:
     waits: Sequence[str] = ()
 
     def __init__(self, sent: JobSpec, kind: "Book", lane: "LaneRow", order: int, modified: int) -> None:
-        """Create with all tasks unplaced. Its groups are made when somebody asks for them."""
+        """Create with all tasks unplaced."""
         self.sent = sent
         self.id = sent.id
         self.kind = kind
@@ -249,21 +269,31 @@ class JobRow:
         self.unplaced = sent.total
         self.submitter = ""
         self.made: list[GroupRow] | None = None
+        groups = sent.groups
+        self.need = packed_need(groups[0].need) if len(groups) == 1 else -1
+        self.placements = ()
 
     @property
     def groups(self) -> list[GroupRow]:
         """Its task groups."""
         if self.made is None:
             asked = self.sent.groups
-            if len(asked) == 1:
-                self.made = [GroupRow(self, 0, asked[0], asked[0].count)]
-            else:
-                self.made = [GroupRow(self, i, group, group.count) for i, group in enumerate(asked)]
+            self.made = [GroupRow(self, i, group, group.count) for i, group in enumerate(asked)]
+            if self.placements:
+                g = self.made[0]
+                g.placed, g.unplaced, g.waiting = g.unplaced, 0, NONE
+                Block(g, 0, self.placements, self.machines, None, self.tasks)
         return self.made
 
     @groups.setter
     def groups(self, groups: list[GroupRow]) -> None:
         self.made = groups
+
+    @property
+    @override
+    def block(self) -> Block:
+        *_, oldest = self.groups[0].blocks
+        return oldest
 
     @property
     def name(self) -> str:
@@ -307,19 +337,18 @@ class JobRow:
 
 
 class LaneRow:
-    """A lane: jobs pending and live, packed amounts wanted and held, its queue; `version`: of its last change."""
+    """A lane: its queue, live jobs, packed amounts wanted and held; `version`: of its last change.
 
-    __slots__ = ("arrival", "arrivals", "dead", "held", "lane", "live", "number", "pending", "queue", "serial",
-                 "version", "wanted")  # fmt: skip
+    `queue`: its pending jobs by arrival, in order; `arrival`: the last one.
+    """
+
+    __slots__ = ("arrival", "held", "lane", "live", "number", "queue", "serial", "version", "wanted")
 
     def __init__(self, number: int, serial: int, lane: Lane) -> None:
         """Create without jobs."""
         self.number, self.serial, self.lane = number, serial, lane
-        self.pending = self.arrival = self.wanted = self.held = self.live = self.version = 0
-        # Pending jobs by arrival; those that left it stay until `dead` of them are swept out.
-        self.arrivals: list[int] = []
-        self.queue: list[JobRow] = []
-        self.dead = 0
+        self.arrival = self.wanted = self.held = self.live = self.version = 0
+        self.queue: dict[int, JobRow] = {}
 
     @property
     def leaf(self) -> str:
@@ -328,9 +357,7 @@ class LaneRow:
 
     def queued(self, after: int = 0) -> Iterator[JobRow]:
         """Yield its pending jobs after an arrival."""
-        start = bisect_right(self.arrivals, after)
-        entries = zip(islice(self.arrivals, start, None), islice(self.queue, start, None), strict=True)
-        return (j for a, j in entries if j.arrival == a)
+        return (j for arrival, j in self.queue.items() if arrival > after)
 
 
 class Book:
@@ -419,8 +446,8 @@ class State:
         # Of every machine by index: what is free, packed; its sequence number.
         self.free: list[int] = []
         self.numbers: list[int] = []
-        # By their first placement id.
-        self.blocks: dict[int, Block] = {}
+        # By their first placement id: what is not written out.
+        self.blocks: dict[int, Noted] = {}
         # Machines that are not up; machines whose states, executors or capacities were set, in order.
         self.shut: set[int] = set()
         self.redescribed: list[int] = []
@@ -639,7 +666,7 @@ class State:
                 self.gone_lanes.append(lane)
             self.left_lanes = []
         for j in self.retired:
-            if self.keep_jobs or self.done or not self._drop(j):
+            if self.keep_jobs or self.done or not self.drop(j):
                 self.done.append((j, self.version + 1))
         if self.done:
             self.forget(min(len(self.done) - self.keep_jobs, len(self.retired) + 4))
@@ -650,16 +677,16 @@ class State:
         gone = 0
         for _ in range(count):
             j, since = self.done.popleft()
-            if self._drop(j):
+            if self.drop(j):
                 gone += 1
             else:
                 self.done.append((j, since))
         return gone
 
-    def _drop(self, j: JobRow) -> bool:
+    def drop(self, j: JobRow) -> bool:
         """Delete a finished job; False while it is awaited, or others wait for its leaving tasks (semantics 2)."""
-        groups = j.made or []
-        if j.awaited or (groups and groups[0].leaving) or (len(groups) > 1 and any(g.leaving for g in groups)):
+        groups = j.made
+        if j.awaited or (groups is not None and any(g.leaving for g in groups)):
             return False
         if self.log:
             self.forgotten.update(totals_of([head_of(job_of(j, runs=False))]))
@@ -669,7 +696,8 @@ class State:
         name = j.sent.name
         if self.names.get(name) == j.id:  # a newer job of that name keeps it
             del self.names[name]
-        groups.clear()  # they refer to the job: nothing is left for the collector of cycles
+        if groups is not None:
+            groups.clear()  # they refer to the job: nothing is left for the collector of cycles
         return True
 
     def forget_digest(self, job_id: str) -> None:
@@ -712,10 +740,8 @@ class State:
             if j.arrival:
                 self.dequeue(j)
             lane = j.lane
-            lane.pending += 1
             j.arrival = arrival = arrival + 1
-            lane.arrivals.append(arrival)
-            lane.queue.append(j)
+            lane.queue[arrival] = j
             lane.arrival = arrival
             lanes.add(lane)
         self.arrivals = arrival
@@ -728,20 +754,16 @@ class State:
     def dequeue(self, j: JobRow) -> None:
         """Remove a job from its lane's queue."""
         lane = j.lane
+        del lane.queue[j.arrival]
         j.arrival = 0
-        lane.pending -= 1
-        lane.dead += 1
         lane.version = self.version + 1
-        if lane.dead > 64 and 2 * lane.dead > len(lane.queue):
-            stay = [job.arrival == a for a, job in zip(lane.arrivals, lane.queue, strict=True)]
-            lane.arrivals, lane.queue = list(compress(lane.arrivals, stay)), list(compress(lane.queue, stay))
-            lane.dead = 0
 
     # Machines and changes
 
     def unfold(self) -> None:
         """Write out the runs that are noted as blocks, for callers that need single runs."""
-        for placement, block in self.blocks.items():
+        for placement, noted in self.blocks.items():
+            block = noted.block
             g, run, first = block.row, placement, block.task
             for machine, count in zip(block.machines, block.counts or repeat(1), strict=False):
                 self.M[machine].runs[run] = g, (first, first + count - 1)
@@ -814,7 +836,7 @@ class State:
         if not full:
             lanes = [each for each in (*self.gone_lanes, *lanes) if each.version > version]
             lanes.sort(key=lambda each: each.serial)
-        rows = [(BASE + each.number, each.serial, each.pending, each.arrival, *self.spread(each.wanted),
+        rows = [(BASE + each.number, each.serial, len(each.queue), each.arrival, *self.spread(each.wanted),
                  *self.spread(each.held)) for each in lanes]  # fmt: skip
         return np.array(rows, dtype=np.int64).reshape(-1, 4 + 2 * len(self.dimensions))
 

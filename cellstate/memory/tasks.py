@@ -89,7 +89,7 @@ def place_block(
     j, (task, last), before = g.job, g.waiting, c.placements
     c.placements = until = before + len(machines)
     total = until - before if counts is None else sum(counts)
-    block = c.blocks[before + 1] = Block(g, task, range(before + 1, until + 1), machines, counts)
+    block = c.blocks[before + 1] = Block(g, task, range(before + 1, until + 1), machines, counts, total)
     g.waiting = (task + total, last) if task + total <= last else NONE
     g.unplaced -= total
     g.placed += total
@@ -115,10 +115,58 @@ def place_block(
     return block
 
 
+def place_whole(c: State, j: JobRow, machines: Sequence[int]) -> None:
+    """Record all tasks of a job without groups on these machines, one each; their room is deducted already."""
+    before, total = c.placements, j.unplaced
+    c.placements = until = before + total
+    j.placements, j.machines, j.counts, j.group = range(before + 1, until + 1), machines, None, 0
+    j.tasks = total
+    j.placed, j.unplaced = total, 0
+    c.blocks[before + 1] = j
+    kind = j.kind
+    kind.jobs += 1
+    kind.used += j.need * total
+    if c.numbered:
+        _raise_numbers(c, machines)
+    c.trail += machines
+    c.transactions += 1
+    if j.arrival:
+        c.dequeue(j)
+
+
+def _end_whole(c: State, j: JobRow, at_ms: int) -> int:
+    """End all tasks of a job that was placed as a whole."""
+    del c.blocks[j.placements[0]]
+    machines, need, free, kind = j.machines, j.need, c.free, j.kind
+    for machine in machines:
+        free[machine] += need
+    total, lane = j.tasks, j.lane
+    j.placed = 0
+    kind.used -= need * total
+    kind.jobs -= 1
+    if c.numbered and c.release_moves_number:
+        _raise_numbers(c, machines)
+    c.trail += machines
+    c.transactions += 1
+    if c.keep_jobs or c.done or lane.live == 1 or j.awaited:
+        c.complete(j)
+        c.tidy()
+    else:  # the same without a list of the jobs that ended
+        j.state, j.complete = JobState.DONE, True
+        lane.live -= 1
+        lane.version = c.version + 1
+        c.drop(j)
+    c.announce(at_ms, "-")
+    return total
+
+
 def end_block(c: State, placed: Placed, at_ms: int) -> int:
     """End all of these tasks as finished, as `end` for each run. Returns their number."""
     first = placed.placements[0]
-    block = c.blocks.get(first) or _refold(c, placed)
+    noted = c.blocks.get(first)
+    if type(noted) is JobRow and noted.made is None and not (c.waited or c.blocked):
+        return _end_whole(c, noted, at_ms)
+    block = _refold(c, placed) if noted is None else noted.block
     if block is None or block.row.losses:  # its tasks may have losses, which their end deletes
         return sum(end(c, placed.endings(), at_ms, "-"))
     g, free = block.row, c.free
@@ -187,7 +235,7 @@ def _refold(c: State, placed: Placed) -> Block | None:
     tasks = [last - first + 1 for _, _, _, first, last in found]
     first = placed.placements[0]
     counts = None if max(tasks) == 1 else tasks
-    block = c.blocks[first] = Block(found[0][2], found[0][3], placed.placements, placed.machines, counts)
+    block = c.blocks[first] = Block(found[0][2], found[0][3], placed.placements, placed.machines, counts, sum(tasks))
     return block
 
 
@@ -196,11 +244,12 @@ def split_block(c: State, block: Placed) -> list[Placed]:
     runs = zip(block.placements, block.machines, strict=True)
     each_alone = [Placed((placement,), (machine,), None, block.group) for placement, machine in runs]
     first = block.placements[0]
-    known = c.blocks.pop(first, None)
-    if known is not None:
+    noted = c.blocks.pop(first, None)
+    if noted is not None:
+        known = noted.block
         known.unlink()
         for task, run in enumerate(each_alone, known.task):
-            c.blocks[run.placements[0]] = Block(known.row, task, run.placements, run.machines, None)
+            c.blocks[run.placements[0]] = Block(known.row, task, run.placements, run.machines, None, 1)
     return each_alone
 
 

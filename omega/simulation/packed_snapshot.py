@@ -265,12 +265,12 @@ class PackedSnapshot(Snapshot):
         onto += stood
         return onto
 
-    def took(self, machines: Sequence[int], amounts: int) -> bool:
-        """Return whether the open claims are those of `take_each` for these packed amounts and machines, by value.
+    def left(self, machines: Sequence[int], amounts: int) -> Sequence[int] | None:
+        """Return `rest` if the open claims are those of `take_each` for these machines and packed amounts; else None.
 
         Each of its claims fitted: claims of `take`, which are not checked, are tuples and equal no list.
         """
-        return len(self._claimed) == 1 and self._claimed[0] == (machines, amounts)
+        return self.rest if len(self._claimed) == 1 and self._claimed[0] == (machines, amounts) else None
 
     @override
     def mark(self) -> int:

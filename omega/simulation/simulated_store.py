@@ -11,7 +11,7 @@ from typing import Protocol
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.memory.commit import place_unchecked
-from omega.cellstate.memory.state import Block, job_of
+from omega.cellstate.memory.state import Noted, job_of
 from omega.cellstate.memory.tasks import tick
 from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, MachineSpec
 from omega.cellstate.override import override
@@ -188,15 +188,16 @@ class MemoryStore(_CellStore):
         self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
     ) -> tuple[Outcome, Sequence[Placed]]:
         cell = self.cell
-        in_step = copy.followed == cell.cut + len(cell.trail) and not (copy.watching or copy.numbered)
-        outcome, placed = cell.carry_out(transaction, at // 1000, member)
+        if copy.followed != cell.cut + len(cell.trail):
+            return cell.carry_out(transaction, at // 1000, member)
+        outcome, placed = cell.carry_out(transaction, at // 1000, member, copy.left)
         # Claims that alone changed the cell since the last sync are in the copy already. As on a store, the machines
         # count as changed for a copy that is `watching`.
         if (
-            in_step
+            not (copy.watching or copy.numbered)
             and outcome.accepted
-            and type(block := placed[0]) is Block
-            and copy.took(block.machines, block.row.need)
+            and isinstance(noted := placed[0], Noted)
+            and copy.left(noted.machines, noted.need) is not None
         ):
             copy.followed = cell.cut + len(cell.trail)
             copy.changes += 1

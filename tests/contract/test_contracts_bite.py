@@ -74,7 +74,8 @@ FAULTS = (
 @pytest.fixture(autouse=True)
 def found_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failing example need not be made small here."""
-    quick = settings(for_all, phases=[Phase.generate], database=None, report_multiple_bugs=False)
+    # Examples enough that one of them shows the fault: most end at the first.
+    quick = settings(for_all, max_examples=500, phases=[Phase.generate], database=None, report_multiple_bugs=False)
     for test in (
         PlacementContract.test_it_keeps_to_the_copy_and_to_the_job,
         OrderingContract.test_a_job_has_one_place,

@@ -64,20 +64,20 @@ def test_what_was_claimed_is_compared_by_value() -> None:
     need = packed_need((4, 4))
     copy = copy_of(MachineState.UP, MachineState.UP)
     stood = copy.take_each((4, 4), [0, 1])
-    assert copy.took(stood, need)
-    assert copy.took([0, 1], need), "another list of the same machines"
-    assert not copy.took([1, 0], need)
-    assert not copy.took(stood, packed_need((4, 3)))
+    assert copy.left(stood, need) is copy.rest
+    assert copy.left([0, 1], need) is copy.rest, "another list of the same machines"
+    assert copy.left([1, 0], need) is None
+    assert copy.left(stood, packed_need((4, 3))) is None
     stood.append(0)
-    assert not copy.took(stood, need), "nobody checked whether that fits"
+    assert copy.left(stood, need) is None, "nobody checked whether that fits"
     stood.pop()
     assert copy.take_each((4, 4), [0, 0], stood) == [0, 1, 0]
-    assert copy.took(stood, need)
+    assert copy.left(stood, need) is copy.rest
     copy.take(1, (4, 4), 1)
-    assert not copy.took(stood, need), "something else is open"
+    assert copy.left(stood, need) is None, "something else is open"
     copy.undo(0)
     copy.take(0, (4, 4), 1)
-    assert not copy.took([0], need), "take does not check"
+    assert copy.left([0], need) is None, "take does not check"
 
 
 def test_no_attribute_of_a_snapshot_can_be_set_without_effect() -> None:
