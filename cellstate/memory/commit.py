@@ -421,27 +421,32 @@ def sync(c: State, since: Position, intake: Intake | None = None) -> Reply:
 
 # One transaction in a call of its own, as simulations commit
 
-Left: TypeAlias = Callable[[Sequence[int], int], Sequence[int] | None]
-"""Returns what claims of tasks of a packed need leave free, by machine; None unless these are all that was decided."""
+Decided: TypeAlias = tuple[Sequence[int], int, Sequence[int]]
+"""Claims of a task each that fit: their machines, the packed need of a task, and what is left of every machine."""
 
 
 def carry_out(
-    c: State, transaction: Transaction, at_ms: int, by: str, left: Left | None = None
+    c: State, transaction: Transaction, at_ms: int, by: str, decided: Decided | None = None
 ) -> tuple[Outcome, Sequence[Placed]]:
     """Commit a transaction of a scheduler whose right to commit is assumed; also return its placements.
 
-    `left` tells what claims leave of their machines, where the caller decided on all that this cell has now.
+    `decided` are claims that the caller decided on all that this cell has now, if there were no others.
     """
     claims = transaction.claims
     if type(claims) is ClaimColumns and (j := _plain_job(c, transaction, claims)) is not None:
-        machines, counts, need = claims.machines, claims.counts, j.need
-        if need >= 0 and j.made is None and j.unplaced == len(machines) and _is_apart(c, claims):
-            if _take_room(c, machines, need, None, left and left(machines, need)):
+        machines, counts = claims.machines, claims.counts
+        if (
+            j.made is None
+            and j.need >= 0
+            and j.unplaced == len(machines)
+            and not (counts or claims.group or c.counted or c.pools_state)
+        ):
+            if _take_room(c, machines, j.need, None, decided):
                 place_whole(c, j, machines)
                 c.announce(at_ms, by)
                 return all_placed(len(machines)), (j,)
         elif (g := _plain_group(c, j, transaction, claims)) is not None and _take_room(
-            c, machines, g.need, counts, left and left(machines, g.need)
+            c, machines, g.need, counts, decided
         ):
             placed = (place_block(c, g, machines, counts),)
             c.announce(at_ms, by)
@@ -462,7 +467,7 @@ def _plain_job(c: State, transaction: Transaction, claims: ClaimColumns) -> JobR
     """
     job_id, _, mode, detection, assertion = transaction
     j = c.J.get(job_id)
-    if j is None or j.state is not _ACTIVE or not j.kind.unrestricted or j.commands or c.log or c.mailboxes:
+    if j is None or j.state is not _ACTIVE or not j.kind.unrestricted or c.log or c.mailboxes:
         return None
     if c.copied or c.blocked or assertion is not None or (c.pools_state and is_bounded(c, j)):
         return None
@@ -476,16 +481,16 @@ def _plain_job(c: State, transaction: Transaction, claims: ClaimColumns) -> JobR
     return None if j.sent.gang and mode is not _GANG else j
 
 
-def _is_apart(c: State, claims: ClaimColumns) -> bool:
-    """Return whether claims may be all of a job of one group, in a cell that counts for no lane and no pool."""
-    return not (claims.counts or claims.group or c.counted or c.pools_state)
-
-
 def _plain_group(c: State, j: JobRow, transaction: Transaction, claims: ClaimColumns) -> GroupRow | None:
     """Return the group of the claims of a plain job; None when more than room may refuse them."""
     machines, counts, groups, number = claims.machines, claims.counts, j.made or j.groups, claims.group
     g = groups[number] if 0 <= number < len(groups) else None
-    if g is None or len(g.waiting) != 2 or (len(machines) if counts is None else sum(counts)) > g.unplaced:
+    if (
+        g is None
+        or j.commands
+        or len(g.waiting) != 2
+        or (len(machines) if counts is None else sum(counts)) > g.unplaced
+    ):
         return None
     if counts is not None and not 0 < min(counts) <= max(counts) <= LARGEST // max(1, *g.amounts):
         return None
@@ -495,15 +500,16 @@ def _plain_group(c: State, j: JobRow, transaction: Transaction, claims: ClaimCol
 
 
 def _take_room(
-    c: State, machines: Sequence[int], need: int, counts: Sequence[int] | None, left_by: Sequence[int] | None
+    c: State, machines: Sequence[int], need: int, counts: Sequence[int] | None, decided: Decided | None
 ) -> bool:
     """Deduct room for tasks (packed amounts) on all of these machines, one on each without `counts`, or on none."""
-    free, guards = c.free, c.guards
-    fit = guards
-    if left_by is not None:  # the same numbers as in the copy: half the memory, and no arithmetic
+    free = c.free
+    if decided is not None and counts is None and decided[1] == need and decided[0] == machines:
+        rest = decided[2]  # the same numbers as in the copy: half the memory, and no arithmetic
         for machine in machines:
-            free[machine] = left_by[machine]
+            free[machine] = rest[machine]
         return True
+    fit = guards = c.guards
     if counts is None:
         for machine in machines:
             free[machine] = left = free[machine] - need

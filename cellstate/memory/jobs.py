@@ -97,8 +97,7 @@ def enter(c: State, spec: JobSpec, at_ms: int, by: str, *, held: bool) -> JobRow
     lane = lane_of(kind, spec.precedence, spec.spec)
     row = c.lane_names.get(lane) or c.lane_named(lane)
     row.live += 1
-    j = c.J[job_id] = JobRow(spec, c.K.get(kind) or c.kind(kind), row, order, c.version + 1)
-    j.submitted, j.submitter = at_ms, by
+    j = c.J[job_id] = JobRow(spec, c.K.get(kind) or c.kind(kind), row, order, c.version + 1, at_ms, by)
     c.names[spec.name] = job_id
     if held or spec.after:
         j.waits = [*(["*"] if held else []), *_waits(c, j, spec)]
@@ -111,6 +110,7 @@ def enter(c: State, spec: JobSpec, at_ms: int, by: str, *, held: bool) -> JobRow
     if words:
         j.spec = _opaque(spec)
         j.commands = runs_commands(j.spec)
+        j.need = -1 if j.commands else j.need
     if c.counted:
         c.count_in_lane(j)
     if c.log:

@@ -239,7 +239,7 @@ class JobRow(Noted):
     """A job. What few jobs have is an attribute of the class.
 
     The tasks of most jobs of a simulated day are placed by one transaction and end together. Such a job is its own
-    `Placed`, and has no groups until somebody asks for them. `need` is of the one group, -1 with several.
+    `Placed`, and has no groups until somebody asks for them. `need`: of its group, -1 with several or of commands.
 
     `arrival`: its place in the queue of its lane, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: tasks were put back; `modified`: its modify index; `waits`: what holds it back,
@@ -255,7 +255,9 @@ class JobRow(Noted):
     spec = NO_WORDS
     waits: Sequence[str] = ()
 
-    def __init__(self, sent: JobSpec, kind: "Book", lane: "LaneRow", order: int, modified: int) -> None:
+    def __init__(
+        self, sent: JobSpec, kind: "Book", lane: "LaneRow", order: int, modified: int, submitted: int, submitter: str
+    ) -> None:
         """Create with all tasks unplaced."""
         self.sent = sent
         self.id = sent.id
@@ -265,12 +267,15 @@ class JobRow(Noted):
         self.modified = modified
         self.state = _ACTIVE
         self.complete = False
-        self.arrival = self.placed = self.submitted = 0
-        self.unplaced = sent.total
-        self.submitter = ""
+        self.submitted = submitted
+        self.submitter = submitter
+        self.arrival = self.placed = 0
         self.made: list[GroupRow] | None = None
         groups = sent.groups
-        self.need = packed_need(groups[0].need) if len(groups) == 1 else -1
+        if len(groups) == 1:
+            self.need, self.unplaced = packed_need(groups[0].need), groups[0].count
+        else:
+            self.need, self.unplaced = -1, sent.total
         self.placements = ()
 
     @property
@@ -686,7 +691,7 @@ class State:
     def drop(self, j: JobRow) -> bool:
         """Delete a finished job; False while it is awaited, or others wait for its leaving tasks (semantics 2)."""
         groups = j.made
-        if j.awaited or (groups is not None and any(g.leaving for g in groups)):
+        if (self.waited and j.awaited) or (groups is not None and any(g.leaving for g in groups)):
             return False
         if self.log:
             self.forgotten.update(totals_of([head_of(job_of(j, runs=False))]))

@@ -148,7 +148,7 @@ def _end_whole(c: State, j: JobRow, at_ms: int) -> int:
         _raise_numbers(c, machines)
     c.trail += machines
     c.transactions += 1
-    if c.keep_jobs or c.done or lane.live == 1 or j.awaited:
+    if c.keep_jobs or c.done or lane.live == 1:
         c.complete(j)
         c.tidy()
     else:  # the same without a list of the jobs that ended

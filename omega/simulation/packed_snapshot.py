@@ -265,12 +265,12 @@ class PackedSnapshot(Snapshot):
         onto += stood
         return onto
 
-    def left(self, machines: Sequence[int], amounts: int) -> Sequence[int] | None:
-        """Return `rest` if the open claims are those of `take_each` for these machines and packed amounts; else None.
+    def decided(self) -> tuple[Sequence[int], int, Sequence[int]] | None:
+        """Return the open claims, if they are those of one `take_each`: machines, packed amounts of each, and `rest`.
 
-        Each of its claims fitted: claims of `take`, which are not checked, are tuples and equal no list.
+        Each of them fitted. Those of `take`, which are not checked, are a tuple and equal no list.
         """
-        return self.rest if len(self._claimed) == 1 and self._claimed[0] == (machines, amounts) else None
+        return (*self._claimed[0], self.rest) if len(self._claimed) == 1 else None
 
     @override
     def mark(self) -> int:

@@ -188,19 +188,15 @@ class MemoryStore(_CellStore):
         self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
     ) -> tuple[Outcome, Sequence[Placed]]:
         cell = self.cell
-        if copy.followed != cell.cut + len(cell.trail):
-            return cell.carry_out(transaction, at // 1000, member)
-        outcome, placed = cell.carry_out(transaction, at // 1000, member, copy.left)
+        decided = copy.decided() if copy.followed == cell.cut + len(cell.trail) else None
+        outcome, placed = cell.carry_out(transaction, at // 1000, member, decided)
         # Claims that alone changed the cell since the last sync are in the copy already. As on a store, the machines
         # count as changed for a copy that is `watching`.
-        if (
-            not (copy.watching or copy.numbered)
-            and outcome.accepted
-            and isinstance(noted := placed[0], Noted)
-            and copy.left(noted.machines, noted.need) is not None
-        ):
-            copy.followed = cell.cut + len(cell.trail)
-            copy.changes += 1
+        if decided is not None and outcome.accepted and not (copy.watching or copy.numbered):
+            noted = placed[0]
+            if isinstance(noted, Noted) and noted.need == decided[1] and noted.machines == decided[0]:
+                copy.followed = cell.cut + len(cell.trail)
+                copy.changes += 1
         return outcome, placed
 
     @override
