@@ -270,6 +270,9 @@ EXPERIMENTS = (
         metric="jobs",
         expectation="none abandoned; less than 1 % unscheduled when the run ends",
         criterion=_all_scheduled,
-        otherwise="the jobs that are missing were being decided on, or queued, when the run ended",
+        otherwise="service jobs arrive faster than one scheduler decides them: with seed 0 one every 7.6 s in A, 18 s "
+        "in B, 57 s in C. Decisions of 100 s, in A of 10 s, saturate it, and its other jobs queue. No batch job is "
+        "missing. The split of service jobs decides: by priority, as §2.1 has it, the trace has 429 in seven hours. "
+        "By class, as the authors' simulator has it, there are 28, and all jobs are scheduled",
     ),
 )

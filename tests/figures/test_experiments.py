@@ -22,6 +22,7 @@ ELSEWHERE = {
     "saturation-a": "the largest jobs are cut in a small cell, so decisions take less",
     "saturation-b": "as saturation-a",
     "saturation-c": "as saturation-a",
+    "shared-schedules-all": "service jobs of B arrive faster than decisions of 100 s are made, in whole cells too",
     "surface-two-level": "too short for work to be left over",
 }
 """Claims that the small form does not show, and why."""
