@@ -143,7 +143,10 @@ def _fits(parts: Sequence[Sequence[float]], groups: Sequence[_Group], left: Sequ
 
 
 def _divide_rests(groups: Sequence[_Group]) -> None:
-    """Make whole tasks of shares: the largest rest first, then the oldest job, until the pool's share is used up."""
+    """Make whole tasks of shares: the largest rest first, then the oldest job, until the pool's share is used up.
+
+    A pool that holds nothing gets one task of a smaller share, too.
+    """
     wanting = [group for group in groups if group.pending]
     for group in wanting:
         group.count()
@@ -153,7 +156,10 @@ def _divide_rests(groups: Sequence[_Group]) -> None:
         sum(g.number * max(0.0, g.due[d] - g.leaf.usage[d] - g.whole * g.unit[d]) for g in wanting)
         for d in range(len(wanting[0].due))
     ]
-    for group in sorted((each for each in wanting if each.rest), key=lambda each: (-each.rest, each.start)):
+    rests = sorted((each for each in wanting if each.rest), key=lambda each: (-each.rest, each.start))
+    for group in rests:
         tasks = (floor(has / unit + 0.5 + _SMALL) for has, unit in zip(left, group.unit, strict=True) if unit)
         group.extra = max(0, min(group.number, *tasks))
         left = [has - group.extra * unit for has, unit in zip(left, group.unit, strict=True)]
+    if not any(group.whole > 0 or group.extra or any(group.leaf.usage) for group in groups):
+        rests[0].extra = 1

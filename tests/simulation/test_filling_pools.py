@@ -153,3 +153,16 @@ def test_pools_that_come_together_fill_an_empty_cell_by_their_shares(schedulers:
     assert held.total() == 1_000, "no room stays free"
     for name, weight in weights.items():
         assert held[name] == pytest.approx(1_000 * weight / 6, abs=50), held
+
+
+@pytest.mark.parametrize("schedulers", [1, 4])
+def test_more_pools_than_slots_hold_one_task_each_or_none(schedulers: int) -> None:
+    """Shares of less than half a task: pools of two give one to pools of none, once; then equals do not change places."""
+    at = Ground([Pool(f"p{i}") for i in range(80)], 8, 4, schedulers=schedulers)
+    at.job("p0", 32)
+    for i in range(1, 80):
+        at.job(f"p{i}", 3, at=2.0 if i < 20 else 12.0)
+    story = at.run(40.0, watch=[11.9, 30.0, 39.9])
+    assert set(story.seen[11.9].values()) == {1, 2}, "twenty pools share 32 slots"
+    assert Counter(story.seen[30.0].values()) == {1: 32, 0: 48}
+    assert story.evictions[39.9] == story.evictions[30.0]
