@@ -157,7 +157,7 @@ def test_pools_that_come_together_fill_an_empty_cell_by_their_shares(schedulers:
 
 @pytest.mark.parametrize("schedulers", [1, 4])
 def test_more_pools_than_slots_hold_one_task_each_or_none(schedulers: int) -> None:
-    """Shares of less than half a task: pools of two give one to pools of none, once; then equals do not change places."""
+    """Shares of less than half a task: pools of two give to pools of none; then equals keep places."""
     at = Ground([Pool(f"p{i}") for i in range(80)], 8, 4, schedulers=schedulers)
     at.job("p0", 32)
     for i in range(1, 80):
