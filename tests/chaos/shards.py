@@ -9,8 +9,10 @@ not passed at this commit. The samples of mutants (``make mutants``) take hours 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -88,14 +90,19 @@ def results(at: str) -> dict[str, dict[str, Any]]:
 
 
 def run_unit(unit: str) -> dict[str, Any]:
-    """Run one unit in a process of its own; its output goes through."""
+    """Run one unit in a process of its own; its output goes through.
+
+    Its temporary folder is its own, too: a run of pytest removes the old folders of others.
+    """
     began = time.monotonic()
-    last = ""
-    with subprocess.Popen(pytest("-q", unit), cwd=TREE, stdout=subprocess.PIPE, text=True) as running:
+    last, folder = "", Path(tempfile.gettempdir()) / f"omega-unit-{os.getpid()}"
+    command = pytest("-q", f"--basetemp={folder}", unit)
+    with subprocess.Popen(command, cwd=TREE, stdout=subprocess.PIPE, text=True) as running:
         for line in running.stdout or ():
             sys.stdout.write(line)
             last = line
     status = running.returncode
+    shutil.rmtree(folder, ignore_errors=True)
     counts = {name.removesuffix("s"): int(number) for number, name in COUNTED.findall(last)}
     failed = counts.get("failed", 0) + counts.get("error", 0)
     return {
