@@ -168,7 +168,7 @@ def is_live(c: State, job_id: str, worker: Worker) -> bool:
     return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
 
 
-def end_shard(  # noqa: PLR0913 - those of the port, and the cell
+def end_shard(  # noqa: PLR0913 - those of the store, and the cell
     c: State, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
     failed_ms: int | None = None, level: int | None = None,
 ) -> bool:  # fmt: skip

@@ -418,7 +418,7 @@ class State:
     ) -> None:  # fmt: skip
         """Create an empty cell."""
         self.name, self.dimensions = name, dimensions or Dimensions()
-        self.keep_jobs, self.keep_ms, self.log, self.mailboxes = keep_jobs, keep_ms, log, mailboxes
+        self.keep_jobs, self.keep_ms, self.logs, self.mailboxes = keep_jobs, keep_ms, log, mailboxes
         self.release_moves_number, self.counted, self.numbered = release_moves_number, counted, numbered
         self.durability, self.unchecked, self.dry = Durability(), False, False
         self.unreadable: dict[tuple[str, str], str] = {}
@@ -477,12 +477,12 @@ class State:
         self.last_epoch: Epoch | None = None
 
     def _create_members(self) -> None:
-        self.schedulers: dict[str, Member] = {}
+        self.scheduler_members: dict[str, Member] = {}
         self.stats: dict[str, dict[str, Any]] = {}
         self.blocked: dict[str, Awaited] = {}
         self.wakes: set[str] = set()
         self.registered: dict[str, Member] = {}
-        self.executors: dict[str, int] = {}
+        self.executor_numbers: dict[str, int] = {}
         self.serving: set[int] = set()
         self.unfit: dict[int, str] = {}
         # The last output of tasks; answers to requests for output; how far tasks have come, by job and machine.
@@ -527,7 +527,7 @@ class State:
     @property
     def quiet(self) -> bool:
         """Whether it has no log and no mailboxes, so that nothing is said of single runs."""
-        return not (self.log or self.mailboxes)
+        return not (self.logs or self.mailboxes)
 
     def open(self) -> None:
         """Begin a call without touched machines and facts."""
@@ -551,7 +551,7 @@ class State:
 
     def fact(self, *words: object) -> None:
         """Add a fact to this call."""
-        if self.log:
+        if self.logs:
             self.facts_now.append(" ".join(map(str, words)))
 
     def message(self, m: MachineRow, *words: object) -> None:
@@ -581,7 +581,7 @@ class State:
 
     def wake(self, kind: str) -> None:
         """Leave a token for every live scheduler of a kind."""
-        for name, member in self.schedulers.items():
+        for name, member in self.scheduler_members.items():
             if member.lives and name.partition("/")[0] == kind:
                 self.wakes.add(name)
 
@@ -591,7 +591,7 @@ class State:
         self.marks.append(self.cut + len(self.trail))
         if version - self.floor > 2 * self.changes_kept:
             self.trim(version - self.changes_kept)
-        if self.log:
+        if self.logs:
             words = basis.text if basis else ""
             entry = LogEntry(
                 version=self.version, at_ms=at, by=by, facts="\n".join(self.facts_now), basis=words, settings=settings
@@ -654,7 +654,7 @@ class State:
         if not lane.live:
             self.left_lanes.append(lane)
         self.retired.append(j)
-        if self.log:
+        if self.logs:
             self.fact("done", j.id, int(j.state))
 
     def tidy(self) -> None:
@@ -688,7 +688,7 @@ class State:
         groups = j.made
         if j.awaited or (groups is not None and any(g.leaving for g in groups)):
             return False
-        if self.log:
+        if self.logs:
             self.forgotten.update(totals_of([head_of(job_of(j, runs=False))]))
         del self.J[j.id]
         if self.past:
@@ -853,7 +853,7 @@ def _wants(g: GroupRow, tasks: int) -> int:
     return packed([min(MOST_WANTED, amount * tasks) for amount in g.amounts])
 
 
-# Records as the data types of the ports
+# Records as data types
 
 
 def job_of(j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:

@@ -68,7 +68,7 @@ class RedisStand(Stand):
         return self.others[-1]
 
     def key(self, name: str) -> str:
-        return self.cell._prefix + name
+        return self.cell.prefix + name
 
     def close(self) -> None:
         self.cell.delete()
@@ -81,17 +81,19 @@ class Member:
 
     def __init__(self, cell: AnyCell, name: str = "batch/0", nonce: str = "n") -> None:
         self.cell, self.number, self.at_ms = cell, 0, 0
-        self.membership: Membership = cell.register_scheduler(name, nonce, 60_000, 0)
+        self.membership: Membership = cell.schedulers.register(name, nonce, 60_000, 0)
         self.position = Position()
 
     def seen(self, machine: int) -> int:
         """The machine's sequence number now."""
-        return {m.index: m.number for m in self.cell.machines()}[machine]
+        return {m.index: m.number for m in self.cell.machines.all()}[machine]
 
     def transact(self, *transactions: Transaction) -> list[Outcome]:
         """Commit some transactions."""
         self.number += 1
-        reply = self.cell.commit(CommitRequest(self.membership, self.number, transactions, self.position, self.at_ms))
+        reply = self.cell.schedulers.commit(
+            CommitRequest(self.membership, self.number, transactions, self.position, self.at_ms)
+        )
         self.position = reply.position
         return reply.outcomes
 
@@ -114,10 +116,10 @@ HOUR_MS = 3_600_000
 def requeue_lost(cell: AnyCell) -> int:
     """Let the delay of lost tasks end, and housekeeping queue them again; returns how many they were."""
     if isinstance(cell, MemoryCell):
-        return cell.housekeep(HOUR_MS, "batch/0").queued
+        return cell.jobs.housekeep(HOUR_MS, "batch/0").queued
     now = cell.store_ms
     cell.store_ms = lambda: now() + HOUR_MS  # type: ignore[method-assign]
-    queued = cell.housekeep(0, "batch/0").queued
+    queued = cell.jobs.housekeep(0, "batch/0").queued
     cell.store_ms = now  # type: ignore[method-assign]
     return queued
 
@@ -178,8 +180,8 @@ def stand(make: Make) -> Stand:
 @pytest.fixture
 def cell(stand: Stand) -> AnyCell:
     """A cell with three machines of (4, 8)."""
-    stand.cell.register_executor("e0", "n", 600_000, 0)
-    stand.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
+    stand.cell.executors.register("e0", "n", 600_000, 0)
+    stand.cell.machines.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     return stand.cell
 
 
