@@ -10,8 +10,8 @@ from omega.cli.app import App
 from omega.queries import units
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
+    from omega.cellstate.redis import RedisCell
 
 over_option = click.option(
     "--over",
@@ -24,7 +24,7 @@ over_option = click.option(
 
 def settle(
     app: App,
-    cell: "Cell",
+    cell: "RedisCell",
     what: str,
     mode: str,
     excess: Callable[[], Mapping[str, int]],

@@ -19,9 +19,9 @@ from omega.queries.wording import listing
 from omega.users import STATED, owned, user_of
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.pools import Pools
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import Submitted
     from omega.jobfile.reader import JobFile
 
@@ -39,18 +39,18 @@ def new_id() -> str:
     return secrets.token_hex(6)
 
 
-def rerun_name(cell: "Cell", origin: "Job", job_id: str) -> str:
+def rerun_name(cell: "RedisCell", origin: "Job", job_id: str) -> str:
     """Return a name for a job that repeats another one: its name, of a live one with ``-rerun`` or a part of the id."""
     stem = origin.name[: MOST_NAME - len("-rerun-0000")].removesuffix("-rerun")
     return origin.name if _is_free(cell, origin.name) else free_name(cell, f"{stem}-rerun", job_id)
 
 
-def free_name(cell: "Cell", name: str, job_id: str) -> str:
+def free_name(cell: "RedisCell", name: str, job_id: str) -> str:
     """Return a name for a new job: `name`, with a part of its id where a live job has that."""
     return name if _is_free(cell, name) else f"{name}-{job_id[:4]}"
 
 
-def _is_free(cell: "Cell", name: str) -> bool:
+def _is_free(cell: "RedisCell", name: str) -> bool:
     holder = cell.jobs.ids_by_name([name]).get(name)
     job = None if holder is None else cell.jobs.get(holder)
     return job is None or ended(job)
@@ -80,7 +80,7 @@ def job_file(name: str, data: bytes) -> "JobFile":
 
 
 def jobs_of(
-    cell: "Cell",
+    cell: "RedisCell",
     files: "Sequence[JobFile | JobSpec]",
     fields: KindFields | None = None,
     next_id: "Callable[[], str]" = new_id,
@@ -93,7 +93,7 @@ def jobs_of(
 
 
 def prepared(
-    cell: "Cell", specs: "Sequence[JobSpec]", user: str | None, fields: KindFields | None = None
+    cell: "RedisCell", specs: "Sequence[JobSpec]", user: str | None, fields: KindFields | None = None
 ) -> "list[JobSpec]":
     """Return jobs as they are submitted: with their users, admitted, and the fields of their policies checked.
 
@@ -118,7 +118,7 @@ def _owned(spec: "JobSpec", user: str, source: str) -> "JobSpec":
     return spec if wanted == spec.spec else replace(spec, spec=wanted)
 
 
-def check_new(cell: "Cell", specs: "Sequence[JobSpec]") -> None:
+def check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Raise Overtaken when one of the jobs exists."""
     for spec in specs:
         there = cell.jobs.get(spec.id) or cell.jobs.get(cell.jobs.id_of(spec.name) or "")
@@ -126,13 +126,13 @@ def check_new(cell: "Cell", specs: "Sequence[JobSpec]") -> None:
             raise Overtaken(f"job {spec.name}: exists ({there.id}), its modify index is {there.modified}")
 
 
-def check_names(cell: "Cell", specs: "Sequence[JobSpec]") -> None:
+def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
     for spec, holder in names_taken(cell, specs):
         raise taken(spec, holder, by_id=False)
 
 
-def names_taken(cell: "Cell", specs: "Sequence[JobSpec]") -> "Iterator[tuple[JobSpec, str]]":
+def names_taken(cell: "RedisCell", specs: "Sequence[JobSpec]") -> "Iterator[tuple[JobSpec, str]]":
     """Yield the jobs whose names other live jobs have, with the id of that job."""
     holders = cell.jobs.ids_by_name([spec.name for spec in specs]) if specs else {}
     jobs = cell.jobs.by_id(sorted(set(holders.values()))) if holders else {}
@@ -168,7 +168,7 @@ def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
     )
 
 
-def check_pools(cell: "Cell", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
+def check_pools(cell: "RedisCell", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
     """Refuse jobs whose pool is configured for others, holds no jobs or is unknown once pools are configured.
 
     A job without a pool belongs to that of its user, which exists while the user has jobs. The store checks names of
@@ -195,7 +195,7 @@ def check_pools(cell: "Cell", specs: "Sequence[JobSpec]", pools: "Pools | None" 
 
 
 def submit(
-    cell: "Cell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
+    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
 ) -> "Iterator[Submitted]":
     """Submit jobs, and yield the store's answers a call at a time. Raises Refused or Duplicate for one not taken."""
     check_pools(cell, specs)
@@ -207,7 +207,7 @@ def submit(
 
 
 def answers_to(
-    cell: "Cell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
+    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
 ) -> "Iterator[Submitted]":
     """Submit jobs that were checked, and yield the store's answers, also of those that it does not take."""
     for start in range(0, len(specs), CHUNK):
@@ -218,7 +218,9 @@ def answers_to(
             yield answer
 
 
-def _acknowledged(cell: "Cell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool) -> "list[Submitted]":
+def _acknowledged(
+    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool
+) -> "list[Submitted]":
     """Submit jobs in one call, which is repeated under the same ids while too few replicas have them.
 
     A repeated command would make other ids for jobs that name none, so the error in the end names the jobs.
@@ -234,7 +236,7 @@ def _acknowledged(cell: "Cell", specs: "Sequence[JobSpec]", now_ms: int, by: str
         raise NotReplicated(error.state, remedy) from error
 
 
-def claim_outputs(cell: "Cell", specs: "Sequence[JobSpec]") -> None:
+def claim_outputs(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Claim the output directories of MapReduce jobs, by their ids; raise Refused for one that a live job has."""
     outputs = {spec.id: plan["output"] for spec in specs if (plan := spec.spec.get(PLAN))}
     claimed: list[tuple[str, str]] = []
@@ -251,7 +253,7 @@ def claim_outputs(cell: "Cell", specs: "Sequence[JobSpec]") -> None:
                 raise Refused(f"job {spec.name}: output {path} {why}; name another directory")
 
 
-def _reader(cell: "Cell", specs: "Sequence[JobSpec]", own: "JobSpec") -> str:
+def _reader(cell: "RedisCell", specs: "Sequence[JobSpec]", own: "JobSpec") -> str:
     """Return whose input contains the output of a job, of live jobs and of those of its submission; "" if no one's."""
     from omega.mapreduce.plan import MapReducePlan
 

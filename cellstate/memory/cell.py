@@ -6,7 +6,6 @@ state here, in the module of its subject; the class of its part names it. What o
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import astuple
 from itertools import chain, islice, repeat
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -77,13 +76,10 @@ from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.tasks import (
     DOWN_DUE,
-    MOST_ASKED,
     STREAM,
     HealthAnswer,
     HealthReport,
     HealthState,
-    OutputPart,
-    OutputRequest,
     TaskProgress,
 )
 from omega.cellstate.transaction import Position
@@ -411,7 +407,6 @@ class MemoryExecutors(Part):
     end = Operation(tasks.end)
     register = Operation(machines.register_executor)
     register_agent = Operation(machines.register_agent)
-    report_fitness = Operation(machines.report_fitness)
     deregister = Operation(machines.deregister_executor)
     number = Operation(machines.executor_number)
 
@@ -451,7 +446,6 @@ class MemoryExecutors(Part):
         return {
             name: ExecutorRecord(
                 self._cell.executor_numbers[name], agent.incarnation, agent.lives, agent.lease_ms,
-                self._cell.unfit.get(self._cell.executor_numbers[name], ""),
             )
             for name, agent in sorted(self._cell.registered.items())
         }  # fmt: skip
@@ -530,19 +524,6 @@ class MemoryTasks(Part):
         known = ((machine, self._cell.come.get((job_id, machine))) for machine in machines)
         return {machine: found for machine, found in known if found}
 
-    def request_output(self, executor: int, request: OutputRequest) -> bool:
-        mailbox = self._cell.messages.setdefault(executor, [])
-        if len(mailbox) >= MOST_ASKED:
-            return False
-        mailbox.append([" ".join(map(str, ("?", *astuple(request))))])
-        return True
-
-    def answer_output(self, name: str, part: OutputPart) -> None:
-        self._cell.answers[name] = part
-
-    def output_part(self, name: str) -> OutputPart | None:
-        return self._cell.answers.get(name)
-
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
         self._cell.output.update(tails)
         for field in list(self._cell.output)[: max(0, len(self._cell.output) - TAILS)]:
@@ -557,16 +538,12 @@ class MemoryTasks(Part):
 
 
 class MemoryShards(Part):
-    """Shards and output directories of MapReduce jobs."""
+    """Shards of MapReduce jobs."""
 
     claim = Operation(shards.claim_shard)
     end = Operation(shards.end_shard)
-    claim_directory = Operation(shards.claim_directory)
     progress = Operation(shards.progress)
     finishers = Operation(shards.finishers)
-
-    def directories(self) -> dict[str, str]:
-        return {path: holder for path, (holder, _) in self._cell.claimed.items()}
 
     def durations(self, name: str) -> ShardDurations | None:
         return self._cell.learnt.get(name)

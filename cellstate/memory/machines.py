@@ -23,7 +23,6 @@ from omega.cellstate.model import (
     merged,
 )
 from omega.cellstate.packing import packed_need
-from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.pools import Pools
 from omega.cellstate.pools.membership import trees_of
 from omega.cellstate.ranges import span_count, span_tail
@@ -155,9 +154,7 @@ def _set_state(c: State, m: MachineRow, state: MachineState) -> None:
 
 def _own_state(c: State, executor: int) -> MachineState:
     """Return the state of a machine of this executor that no operator set otherwise."""
-    if executor not in c.serving:
-        return MachineState.OFFLINE
-    return MachineState.UNFIT if c.unfit.get(executor) else MachineState.UP
+    return MachineState.UP if executor in c.serving else MachineState.OFFLINE
 
 
 def _machine_at(c: State, index: int) -> MachineRow:
@@ -332,7 +329,6 @@ def _begin_to_serve(c: State, executor: str, nonce: str, lease_ms: int, at_ms: i
     c.open()
     number = c.executor_numbers.setdefault(executor, number_of(executor, len(c.executor_numbers)))
     c.serving.add(number)
-    c.unfit.pop(number, None)
     return _enlist(c, c.registered, executor, nonce, lease_ms, at_ms)
 
 
@@ -410,7 +406,6 @@ def deregister_executor(c: State, membership: Membership, at_ms: int, by: str, *
     c.open()
     del c.registered[member]
     c.serving.discard(c.executor_numbers.get(member, 0))
-    c.unfit.pop(c.executor_numbers.get(member, 0), None)
     c.fact("lapse" if reaped else "leave", member, incarnation)
     left = "" if reaped else " left"
     if is_agent(member):
@@ -430,7 +425,7 @@ def _give_up(c: State, machines: Sequence[MachineRow], reason: str, at_ms: int) 
     """Requeue the tasks of these machines; those that were up are offline. Return whether anything changed."""
     start, c.lost_at = len(c.trail), at_ms
     for m in machines:
-        if m.state in (MachineState.UP, MachineState.UNFIT):
+        if m.state is MachineState.UP:
             _set_state(c, m, MachineState.OFFLINE)
         end_all(c, m, EndKind.LOST, reason)
         for placement in [-run for run in m.runs]:
@@ -439,29 +434,6 @@ def _give_up(c: State, machines: Sequence[MachineRow], reason: str, at_ms: int) 
     changed = len(c.trail) > start
     c.transactions += changed
     return changed
-
-
-def report_fitness(c: State, membership: Membership, machines: Sequence[int], reason: str, at_ms: int) -> None:
-    """Record that an executor cannot start tasks, or can again (no reason); Fenced when its lease lapsed."""
-    member, incarnation = membership
-    _member(c.registered, membership, f"executor {member}: its lease lapsed; its tasks go elsewhere")
-    number = c.executor_numbers[member]
-    said = plain_reason(reason)
-    news = c.unfit.pop(number, "") != said
-    if said:
-        c.unfit[number] = said
-    c.open()
-    if news:
-        c.fact("unfit" if said else "fit", member, incarnation, *said.split())
-    state, changed = _own_state(c, number), False
-    for m in (c.M[index] for index in machines if index in c.M):
-        if m.executor == number and m.state in (MachineState.UP, MachineState.UNFIT) and m.state is not state:
-            _set_state(c, m, state)
-            changed = True
-    if changed:
-        _publish_change(c, at_ms, member)
-    elif news:
-        publish(c, at_ms, member)
 
 
 def renew(c: State, membership: Membership) -> None:

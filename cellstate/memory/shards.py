@@ -5,7 +5,6 @@ Of the state of a cell: its `tables` by job, and `learnt` by the name of a job.
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from omega.cellstate.memory.state import State
@@ -17,7 +16,6 @@ from omega.cellstate.shards import (
     REDUCE,
     RETRY_MS,
     TRIES,
-    UNSENT_MS,
     Errand,
     PhaseCount,
     Progress,
@@ -131,27 +129,6 @@ def _nearest(waiting: Flat, sets: Sequence[Flat]) -> Flat:
     if not sets:
         return waiting
     return next((inside for each in sets if (inside := span_split(waiting, each)[0]) != NONE), NONE)
-
-
-def claim_directory(c: State, path: str, job_id: str, *, expire_ms: int) -> str | None:
-    """Claim the output directory of a job, or give it up with 0; return the id of the live job that it belongs to."""
-    c.unfold()
-    if not expire_ms:
-        if c.claimed.get(path, ("",))[0] == job_id:
-            del c.claimed[path]
-        return None
-    own, over = PurePosixPath(path), list[str]()
-    for other, (holder, sent) in sorted(c.claimed.items()):
-        if holder != job_id:
-            j = c.J.get(holder)
-            if sent if j is None else j.complete:
-                over.append(other)
-            elif own.is_relative_to(other) or PurePosixPath(other).is_relative_to(own):
-                return holder
-    for other in over:
-        del c.claimed[other]
-    c.claimed[path] = job_id, expire_ms > UNSENT_MS
-    return None
 
 
 def usable(c: State, job_id: str, table: ShardTable) -> set[int]:

@@ -43,7 +43,7 @@ from omega.cellstate.ranges import NONE, Flat, indices, span_text
 from omega.cellstate.replies import Awaited, Rows
 from omega.cellstate.resources import LARGEST, Dimensions, Resources
 from omega.cellstate.shards import ShardDurations
-from omega.cellstate.tasks import OutputPart, Retried, TaskLoss, TaskProgress
+from omega.cellstate.tasks import Retried, TaskLoss, TaskProgress
 from omega.cellstate.transaction import Basis, Placed, Position
 
 LOG_KEPT = 50_000
@@ -464,8 +464,6 @@ class State:
         self.learnt: dict[str, ShardDurations] = {}
         # The cells that jobs were sent to, by job.
         self.chosen: dict[str, str] = {}
-        # The jobs to which output directories belong, and whether these were submitted.
-        self.claimed: dict[str, tuple[str, bool]] = {}
         # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits or lend in part.
         self.pool_settings, self.next_pool, self.pools_state = Pools(), 1, 0
         # Use of the pools with limits by number; those that bind the jobs of a leaf pool.
@@ -484,10 +482,8 @@ class State:
         self.registered: dict[str, Member] = {}
         self.executor_numbers: dict[str, int] = {}
         self.serving: set[int] = set()
-        self.unfit: dict[int, str] = {}
-        # The last output of tasks; answers to requests for output; how far tasks have come, by job and machine.
+        # The last output of tasks; how far tasks have come, by job and machine.
         self.output: dict[tuple[str, int, int, str], bytes] = {}
-        self.answers: dict[str, OutputPart] = {}
         self.come: dict[tuple[str, int], list[TaskProgress]] = {}
         # When the tasks of drained machines are to be moved off (ms of the store's clock).
         self.drains: dict[int, int] = {}

@@ -13,8 +13,8 @@ from omega.queries import units
 from omega.queries.cells import describe, durability_text, list_cells
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.cuts import Cuts
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import KindUse
     from omega.queries.recent import Recently
 
@@ -42,7 +42,7 @@ def _by_word(numbers: Mapping[str, int], *always: str) -> str:
 
 
 def _show(
-    cell: "Cell", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: "Recently"
+    cell: "RedisCell", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: "Recently"
 ) -> None:
     machines, jobs, tasks = dict(summary["machines"]), dict(summary["jobs"]), dict(summary["tasks"])
     total, stored = jobs.pop("total"), jobs.pop("stored")

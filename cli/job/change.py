@@ -15,12 +15,11 @@ from omega.queries.job_state import state
 from omega.queries.jobs import job_to_change
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
     from omega.cellstate.redis import RedisCell
 
 
-def change(app: App, asked: Sequence[str], done: str, make: "Callable[[Cell, Job], Job]", *, force: bool) -> None:
+def change(app: App, asked: Sequence[str], done: str, make: "Callable[[RedisCell, Job], Job]", *, force: bool) -> None:
     """Find jobs, `make` a change of each, and print its result; `done` is the word for it."""
     cell = app.open(to_change=True)
     changes = [(job, make(cell, job)) for job in _own_jobs(app, cell, asked, force=force)]

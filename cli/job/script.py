@@ -15,7 +15,6 @@ from omega.jobfile.script import Script, defaults
 from omega.submission import new_id
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
     from omega.cellstate.redis import RedisCell
 
@@ -34,7 +33,7 @@ def refuse_options(ctx: click.Context, file: str) -> None:
 
 
 def read_options(
-    ctx: click.Context, script: Script, cell: "Cell", warn: Callable[[str], None] = render.warning
+    ctx: click.Context, script: Script, cell: "RedisCell", warn: Callable[[str], None] = render.warning
 ) -> dict[str, Any]:
     """Return the options of `omega job run` that a script stands for, in the resources of a cell.
 
@@ -75,7 +74,7 @@ def _follows(ctx: click.Context, chosen: Mapping[str, Any]) -> bool:
     return follow if follow is not None else stdout.isatty() and not (ctx.obj.as_json or chosen["hold"])
 
 
-def plan_script(ctx: click.Context, cell: "Cell", script: Script) -> "list[JobSpec]":
+def plan_script(ctx: click.Context, cell: "RedisCell", script: Script) -> "list[JobSpec]":
     """Return the job that `submit_script` would submit. Raises Duplicate when its name is taken, and typed."""
     from omega.cli.job.run import under_a_name
     from omega.submission import check_names, prepared

@@ -14,13 +14,13 @@ from omega.queries.job_warnings import unserved, warnings
 from omega.submission import CHUNK, check_names, submitted_json
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
+    from omega.cellstate.redis import RedisCell
 
 
 def submit(
     ctx: click.Context,
-    cell: "Cell",
+    cell: "RedisCell",
     specs: "Sequence[JobSpec]",
     follow: bool | None,
     *,

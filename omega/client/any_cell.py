@@ -14,7 +14,6 @@ from omega.queries.job_fields import KindFields
 from omega.queries.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
     from omega.cellstate.pages import Keep
     from omega.cellstate.redis import RedisCell
@@ -42,9 +41,9 @@ class ManyCells:
             return submission.prepared(cell, given.specs, user, fields)
 
         chosen = policy if policy is not None and not isinstance(policy, str) else cell_policy(policy)
-        again = list["Cell"]()
+        again = list["RedisCell"]()
 
-        def reopen(name: str) -> "Cell":
+        def reopen(name: str) -> "RedisCell":
             again.append(self._connections.open(name))
             again[-1].schedulers.members()
             return again[-1]

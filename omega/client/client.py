@@ -30,8 +30,8 @@ from omega.queries.job_fields import KindFields
 from omega.queries.job_status import JobStatus
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
+    from omega.cellstate.redis import RedisCell
     from omega.client.any_cell import ManyCells
     from omega.many_cells.policy import CellPolicy
     from omega.queries.pool_standing import PoolsRead
@@ -240,7 +240,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
     ) -> Document:
         """Give a task group (by name; None: the only one) another number of tasks."""
 
-        def change(cell: "Cell", record: "Job") -> "Job":
+        def change(cell: "RedisCell", record: "Job") -> "Job":
             return changes.resize(cell, record, group, count, now_ms(), self._by, check)
 
         return self._change([job], check, change, force=force)
@@ -254,7 +254,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
             force=force,
         )
 
-    def _prepared(self, cell: "Cell", jobs: Sequence[JobLike]) -> GivenJobs:
+    def _prepared(self, cell: "RedisCell", jobs: Sequence[JobLike]) -> GivenJobs:
         """Return jobs as they are submitted, after a check that no live job has one of their names."""
         fields = KindFields(cell)
         given = given_jobs(cell, jobs, fields)
@@ -262,7 +262,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         submission.check_names(cell, specs)
         return replace(given, specs=specs)
 
-    def _found(self, cell: "Cell", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
+    def _found(self, cell: "RedisCell", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
         if check is not None and len(asked) != 1:
             raise BadInput("check is the modify index of one job; name one")
         cell.schedulers.members()
@@ -273,7 +273,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         return list(records.values())
 
     def _change(
-        self, asked: Sequence[str], check: int | None, make: "Callable[[Cell, Job], Job]", *, force: bool
+        self, asked: Sequence[str], check: int | None, make: "Callable[[RedisCell, Job], Job]", *, force: bool
     ) -> Document:
         with self._connections.cell() as cell:
             answers = [(job, make(cell, job)) for job in self._found(cell, asked, check, force=force)]

@@ -11,8 +11,8 @@ from omega.queries.job_state import ended
 from omega.queries.jobs import job_to_change
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job, JobSpec, Run
+    from omega.cellstate.redis import RedisCell
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
@@ -72,12 +72,12 @@ class DryRuns:
             return planned_update(cell, find(record, to).spec(record))
 
 
-def planned_resize(cell: "Cell", job: str, group: str | None, count: int) -> Document:
+def planned_resize(cell: "RedisCell", job: str, group: str | None, count: int) -> Document:
     """Return where the additional tasks of a group of `count` tasks would be placed."""
     return _planned(cell, job, group, count)
 
 
-def _planned(cell: "Cell", job: str, group: str | None, count: int | None) -> Document:
+def _planned(cell: "RedisCell", job: str, group: str | None, count: int | None) -> Document:
     from omega.queries.plans import plan_more
     from omega.schedulers.rolling import count_of, targets
 
@@ -92,7 +92,7 @@ def _planned(cell: "Cell", job: str, group: str | None, count: int | None) -> Do
     return about | {"before": before, "after": count, "plan": plan_more(cell, record, more)}
 
 
-def planned_update(cell: "Cell", spec: "JobSpec") -> Document:
+def planned_update(cell: "RedisCell", spec: "JobSpec") -> Document:
     """Return the fields that an update changes, the tasks that it replaces, and the ``plan`` of those that it adds.
 
     The new tasks are planned as if all replaced ones had ended. In fact they are replaced a few at a time, as new ones
@@ -136,7 +136,7 @@ def planned_update(cell: "Cell", spec: "JobSpec") -> Document:
     return about | {"changes": changed, "group_changes": of_groups, "replaced_tasks": told, "plan": plan}
 
 
-def _replaced(cell: "Cell", job: "Job", groups: set[int]) -> "list[Run]":
+def _replaced(cell: "RedisCell", job: "Job", groups: set[int]) -> "list[Run]":
     """Return the runs of these groups of a job, and those of copies of their tasks."""
     going = sorted({machine for group in job.groups for _, machine, leaving in group.runs if not leaving})
     return [

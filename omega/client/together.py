@@ -15,9 +15,9 @@ from omega.queries.job_fields import KindFields
 from omega.queries.job_warnings import warnings_of
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
     from omega.cellstate.pools import Pools
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import Submitted
     from omega.client.lost_jobs import Submissions
     from omega.queries.working_copy import Members
@@ -57,7 +57,7 @@ class Submission:
         return self.answer or {}
 
 
-def submit_together(cell: "Cell", asked: Sequence[Submission], kept: "Submissions", *, user: str, by: str) -> None:
+def submit_together(cell: "RedisCell", asked: Sequence[Submission], kept: "Submissions", *, user: str, by: str) -> None:
     """Submit the jobs of all submissions in as few calls as possible, and set the answer or error of each.
 
     Raises StoreError when the store fails; then some submissions may have taken effect.
@@ -121,7 +121,7 @@ def _noted(next_id: Callable[[], str], keyed: list[str]) -> Callable[[], str]:
     return noted
 
 
-def _leave_out(cell: "Cell", asked: Submission, keyed: Sequence[str]) -> None:
+def _leave_out(cell: "RedisCell", asked: Submission, keyed: Sequence[str]) -> None:
     """Leave out jobs that a request with the same key submitted; what happened to them since does not matter.
 
     Each job with an id of the key has a digest of all jobs of its request. Raises Duplicate for that of other jobs.
@@ -157,7 +157,7 @@ def _sorted(value: Any) -> Any:
     return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _check_names(cell: "Cell", asked: Sequence[Submission]) -> None:
+def _check_names(cell: "RedisCell", asked: Sequence[Submission]) -> None:
     taken = {
         spec.id: holder for spec, holder in submission.names_taken(cell, [s for each in asked for s in each.specs])
     }
@@ -167,7 +167,7 @@ def _check_names(cell: "Cell", asked: Sequence[Submission]) -> None:
                 each.error = submission.taken(spec, taken[spec.id], by_id=False)
 
 
-def _send(cell: "Cell", asked: Sequence[Submission], kept: "Submissions", by: str, *, hold: bool) -> None:
+def _send(cell: "RedisCell", asked: Sequence[Submission], kept: "Submissions", by: str, *, hold: bool) -> None:
     sent = list[Submission]()
     for each in asked:
         try:
@@ -198,7 +198,7 @@ def _tried(row: Document, drawn: Collection[str]) -> Document:
     return row | unknown | ({"id": None} if row["id"] in drawn else {})
 
 
-def _answer(cell: "Cell", asked: Sequence[Submission], members: "Members", pools: "Pools") -> None:
+def _answer(cell: "RedisCell", asked: Sequence[Submission], members: "Members", pools: "Pools") -> None:
     pairs = [zip(each.specs, each.answers, strict=True) for each in asked]
     fresh = [[spec for spec, answer in each if answer.status == "new"] for each in pairs]
     for each, warned in zip(asked, warnings_of(cell, fresh, members, pools), strict=True):

@@ -11,8 +11,8 @@ from omega.queries.job_status import progress, update_progress
 from omega.queries.jobs import find_job, job_to_change
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
+    from omega.cellstate.redis import RedisCell
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
@@ -53,7 +53,7 @@ class Updates:
             record = job_to_change(cell, job)
             return self._updated(cell, find(record, to).spec(record), check, force=force)
 
-    def _updated(self, cell: "Cell", spec: "JobSpec", check: int | None, *, force: bool) -> Document:
+    def _updated(self, cell: "RedisCell", spec: "JobSpec", check: int | None, *, force: bool) -> Document:
         record, change = changes.update(cell, spec, check, self.user, now_ms, self._by, force=force)
         about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
         about |= {"restarts": change.restarts, "group_changes": [each.as_json() for each in change.changes]}

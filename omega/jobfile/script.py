@@ -20,8 +20,8 @@ from omega.schedulers.constraints.demands import read_constraint, read_runner
 from omega.submission import free_name
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.resources import Dimensions
 
 MARK, MOST = "#OMEGA", 10**14 - 1
@@ -125,7 +125,7 @@ def is_script(data: bytes) -> bool:
     return data.startswith(b"#!")
 
 
-def script_job(cell: "Cell", script: Script, warn: Callable[[str], None]) -> tuple["JobSpec", bool]:
+def script_job(cell: "RedisCell", script: Script, warn: Callable[[str], None]) -> tuple["JobSpec", bool]:
     """Return the job of a script, and whether it is to be held; without a name it has one that is free.
 
     Raises BadInput, Refused.

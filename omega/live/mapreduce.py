@@ -16,9 +16,9 @@ from pathlib import Path
 from signal import Signals
 from typing import IO, TypeVar
 
-from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.model import JobState
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.shards import KEPT_MS, MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
 from omega.mapreduce.near import NearShards
@@ -47,7 +47,7 @@ class ShardWorker:
     `report` receives each error in one line. `surplus`: leave when no further shard can be claimed.
     """
 
-    cell: Cell
+    cell: RedisCell
     job_id: str
     name: str
     plan: MapReducePlan

@@ -20,8 +20,8 @@ from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import named_groups
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
+    from omega.cellstate.redis import RedisCell
 
 
 @dataclass
@@ -32,7 +32,7 @@ class TaskLog:
     mailboxes of agents that did not answer, None when no agent is to be asked.
     """
 
-    cell: "Cell"
+    cell: "RedisCell"
     job: "Job"
     group: int
     task: int
@@ -58,7 +58,7 @@ class TaskLog:
 
     @classmethod
     def of(
-        cls, cell: "Cell", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None,
+        cls, cell: "RedisCell", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None,
         index: int | None = None, *, placement: int = 0,
     ) -> "TaskLog":  # fmt: skip
         """Find the output of a task of the group of a name (None: the first), by default of its newest generation.
@@ -211,7 +211,7 @@ class TaskLog:
 
 
 def all_logs(
-    cell: "Cell", job: "Job", streams: Sequence[str], group: str | None = None, generation: int | None = None
+    cell: "RedisCell", job: "Job", streams: Sequence[str], group: str | None = None, generation: int | None = None
 ) -> Iterator[TaskLog]:
     """Yield the output of each task of a job, of each of its groups unless one is named; an agent is missed once."""
     groups = named_groups(job) if group is None and generation is None else [task_of(job, 0, group, generation)[0]]

@@ -21,7 +21,6 @@ from omega.many_cells.policy import CellPolicy
 from omega.queries.job_state import ended
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
     from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import Submitted
@@ -124,7 +123,7 @@ class AnyCell:
         return jobs
 
     def send(
-        self, jobs: Sequence[Sending], reopen: "Callable[[str], Cell]", *, hold: bool = False
+        self, jobs: Sequence[Sending], reopen: "Callable[[str], RedisCell]", *, hold: bool = False
     ) -> Iterator[Sending]:
         """Submit jobs to their cells, and yield them when they are answered.
 

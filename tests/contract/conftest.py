@@ -131,8 +131,8 @@ LONG_FORMS = ("fake", "resp2")
 """Clients whose results rarely differ from those of the others: `make chaos` runs the tests with them."""
 
 
-ONLY_STORED = ("test_cuts.py",)
-"""Files with tests of what a cell in memory has not (omega/cellstate/memory)."""
+ONLY_STORED = ("test_cuts.py", "test_task_output.py")
+"""Files with tests of what a cell in memory has not; other tests of that use the fixture `server`."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -143,7 +143,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         make = None if made is None else made.params.get("make")
         if make in LONG_FORMS:
             item.add_marker(pytest.mark.chaos)
-        if make == "memory" and item.path.name in ONLY_STORED:
+        fixtures = getattr(item, "fixturenames", ())
+        if make == "memory" and (item.path.name in ONLY_STORED or "server" in fixtures):
             items.remove(item)
 
 
@@ -183,6 +184,20 @@ def cell(stand: Stand) -> AnyCell:
     stand.cell.executors.register("e0", "n", 600_000, 0)
     stand.cell.machines.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     return stand.cell
+
+
+@pytest.fixture
+def server(stand: Stand) -> RedisStand:
+    """An empty cell, only on servers."""
+    assert isinstance(stand, RedisStand)
+    return stand
+
+
+@pytest.fixture
+def stored(server: RedisStand, cell: AnyCell) -> RedisCell:
+    """The cell with machines, only on servers."""
+    assert server.cell is cell
+    return server.cell
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from omega.queries.explanations import Explained, explain_job
 from omega.queries.job_state import counts as counts_of_job, group_names, state
 from omega.queries.names import Names
 from omega.queries.task_results import job_tasks
-from tests.contract.conftest import AnyCell, Member, job, requeue_lost
+from tests.contract.conftest import AnyCell, Member, RedisStand, job, requeue_lost
 
 MANY = Budget(10, 10)
 FINISHED, FAILED, LOST, EVICTED, STOPPED = (
@@ -396,7 +396,7 @@ OUTPUTS = {
 @pytest.mark.parametrize("digested", [False, True])
 @pytest.mark.parametrize("case", OUTPUTS)
 def test_the_output_of_a_task_is_that_of_the_run_that_counts(
-    copied: AnyCell, member: Member, case: str, digested: bool
+    copied: AnyCell, server: RedisStand, member: Member, case: str, digested: bool
 ) -> None:
     ends, shown = OUTPUTS[case]
     copied.tasks.keep_tails({("a", 0, 1, "stdout"): b"original", ("a", 1, 1, "stdout"): b"copy"})
@@ -409,7 +409,7 @@ def test_the_output_of_a_task_is_that_of_the_run_that_counts(
             end(copied, step)
         if digested:
             sound(copied)
-    assert TaskLog(copied, kept(copied), 0, 1, "stdout", silent=None).as_json()["text"] == shown
+    assert TaskLog(server.cell, kept(copied), 0, 1, "stdout", silent=None).as_json()["text"] == shown
 
 
 def test_jobs_that_may_have_copies_are_listed_until_their_end(cell: AnyCell, member: Member) -> None:

@@ -214,8 +214,8 @@ def test_a_machine_that_was_drained_meanwhile_is_not_brought_up(stand: Stand, mo
     assert states(cell) == ["drained", "up", "offline"]
 
 
-def test_an_executor_marks_its_own_machines_alone(stand: Stand) -> None:
-    cell = stand.cell
+def test_an_executor_marks_its_own_machines_alone(server: RedisStand) -> None:
+    cell = server.cell
     first, second = (cell.executors.register_agent(name, "n", LEASE_MS, 0) for name in ("h", "i"))
     for name in ("h", "i"):
         cell.machines.join(f"agent/{name}", [MachineSpec(name, (4, 8))], 0)
@@ -226,8 +226,8 @@ def test_an_executor_marks_its_own_machines_alone(stand: Stand) -> None:
     assert states(cell) == ["unfit", "up"]
 
 
-def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_it_has(stand: Stand) -> None:
-    cell = stand.cell
+def test_a_machine_whose_executor_cannot_start_tasks_takes_none_and_keeps_what_it_has(server: RedisStand) -> None:
+    cell = server.cell
     lease = cell.executors.register_agent("h", "n", LEASE_MS, 0)
     cell.machines.join("agent/h", [MachineSpec("h", (4, 8))], 0)
     cell.jobs.submit([job("a", count=2)], 0, "ada")

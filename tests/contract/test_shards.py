@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from omega.cellstate.model import MachineState
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
 from omega.cellstate.shards import (
     KEPT_MS,
@@ -354,25 +355,29 @@ def test_a_job_goes_to_the_cell_that_was_named_first(cell: AnyCell) -> None:
 # Output directories
 
 
-def test_an_output_directory_belongs_to_one_live_job(cell: AnyCell) -> None:
-    cell.jobs.submit([job("x"), job("y")], 0, "ada")
-    assert cell.shards.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None
-    assert cell.shards.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None, "a repeated call"
-    assert cell.shards.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x"
+def test_an_output_directory_belongs_to_one_live_job(stored: RedisCell) -> None:
+    stored.jobs.submit([job("x"), job("y")], 0, "ada")
+    assert stored.shards.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None
+    assert stored.shards.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None, "a repeated call"
+    assert stored.shards.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x"
     for around in ("/data", "/data/ü out/a/b"):
-        assert cell.shards.claim_directory(around, "y", expire_ms=UNSENT_MS) == "x", "one contains the other"
-    assert cell.shards.claim_directory("/data/ü", "y", expire_ms=UNSENT_MS) is None, "the same letters are no directory"
-    assert cell.shards.directories() == {"/data/ü out": "x", "/data/ü": "y"}
-    cell.shards.claim_directory("/data/ü out", "y", expire_ms=0)
-    assert cell.shards.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x", "only its job gives it up"
-    cell.jobs.stop("x", 1, "ada")
-    assert cell.shards.claim_directory("/data", "y", expire_ms=KEPT_MS) is None, "it is released when its job has ended"
-    assert cell.shards.directories() == {"/data/ü": "y", "/data": "y"}
+        assert stored.shards.claim_directory(around, "y", expire_ms=UNSENT_MS) == "x", "one contains the other"
+    assert stored.shards.claim_directory("/data/ü", "y", expire_ms=UNSENT_MS) is None, (
+        "the same letters are no directory"
+    )
+    assert stored.shards.directories() == {"/data/ü out": "x", "/data/ü": "y"}
+    stored.shards.claim_directory("/data/ü out", "y", expire_ms=0)
+    assert stored.shards.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x", "only its job gives it up"
+    stored.jobs.stop("x", 1, "ada")
+    assert stored.shards.claim_directory("/data", "y", expire_ms=KEPT_MS) is None, (
+        "it is released when its job has ended"
+    )
+    assert stored.shards.directories() == {"/data/ü": "y", "/data": "y"}
 
 
-def test_a_directory_is_claimed_before_its_job_is_submitted(cell: AnyCell) -> None:
-    assert cell.shards.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None
-    assert cell.shards.claim_directory("/data", "other", expire_ms=UNSENT_MS) == "new"
-    cell.shards.claim_directory("/data", "new", expire_ms=0)
-    assert cell.shards.claim_directory("/data", "other", expire_ms=KEPT_MS) is None
-    assert cell.shards.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None, "the other is stored no longer"
+def test_a_directory_is_claimed_before_its_job_is_submitted(stored: RedisCell) -> None:
+    assert stored.shards.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None
+    assert stored.shards.claim_directory("/data", "other", expire_ms=UNSENT_MS) == "new"
+    stored.shards.claim_directory("/data", "new", expire_ms=0)
+    assert stored.shards.claim_directory("/data", "other", expire_ms=KEPT_MS) is None
+    assert stored.shards.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None, "the other is stored no longer"

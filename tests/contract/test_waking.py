@@ -88,15 +88,15 @@ def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: 
 
 
 def test_a_machine_that_can_start_tasks_again_wakes_who_has_jobs_that_fit_nowhere(
-    cell: AnyCell, members: list[Member]
+    stored: RedisCell, members: list[Member]
 ) -> None:
-    lease = cell.executors.register_agent("h", "n", 600_000, 0)
-    (index,) = cell.machines.join("agent/h", [MachineSpec("h", (4, 8))], 0)
-    cell.executors.report_fitness(lease, [index], "full", 1)
-    cell.schedulers.set_blocked("service/0", blocked=True)
-    woken(cell)
-    cell.executors.report_fitness(lease, [index], "", 2)
-    assert "service/0" in woken(cell)
+    lease = stored.executors.register_agent("h", "n", 600_000, 0)
+    (index,) = stored.machines.join("agent/h", [MachineSpec("h", (4, 8))], 0)
+    stored.executors.report_fitness(lease, [index], "full", 1)
+    stored.schedulers.set_blocked("service/0", blocked=True)
+    woken(stored)
+    stored.executors.report_fitness(lease, [index], "", 2)
+    assert "service/0" in woken(stored)
 
 
 def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> None:

@@ -162,7 +162,7 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
         agent.look()
         assert time.monotonic() - began > 1.5, "the rest of a look waits longer than the lease lasts"
         assert ground.cell.executors.reap(0, "batch/0") == [], "and the lease is renewed meanwhile"
-        del agent.cell.command  # type: ignore[union-attr]
+        del agent.cell.command
         look_until(agent, lambda: not agent.kept, "every end is reported")
     finally:
         stop.set()

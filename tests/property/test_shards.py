@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 from omega.cellstate.memory import shards
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.shards import KEPT_MS, RETRY_MS, TRIES, UNSENT_MS, Worker
+from omega.cellstate.shards import RETRY_MS, TRIES, Worker
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds
@@ -22,7 +22,6 @@ MEMBER = "batch/0"
 WORKERS = 4
 
 
-KEPT = (0, UNSENT_MS, KEPT_MS)
 NEAR = ((), (), ("1-2",), ("2,4", "0-1"), ("-", "3"), ("-",))
 
 
@@ -94,10 +93,6 @@ class Shards(RuleBasedStateMachine):
         counts = (self.maps, self.reduces) if errand.what == "far" else (9, 9)  # nothing is stored yet, perhaps
         _, again = self.worlds.do(lambda world: world.cell.shards.claim("j", worker, *counts, now, near))
         assert again == errand
-
-    @rule(path=st.sampled_from(["/a", "/b c"]), job_id=st.sampled_from(["j", "new"]), kept=st.sampled_from(KEPT))
-    def claim_directory(self, path: str, job_id: str, kept: int) -> None:
-        self.worlds.do(lambda world: world.cell.shards.claim_directory(path, job_id, expire_ms=kept))
 
     @rule(data=st.data(), failed=st.integers(0, 2).map(lambda n: n == 1), milliseconds=st.integers(0, 10**13))
     def end(self, data: st.DataObject, failed: bool, milliseconds: int) -> None:

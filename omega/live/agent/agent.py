@@ -22,9 +22,9 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Cell
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.tasks import STREAM, Consumption, EndKind, TaskEnd, unpack_consumption
 from omega.live.agent.cgroups import Cgroups
@@ -64,7 +64,7 @@ class BlindError(OSError):
 class Agent:
     """Offers `machine` to a cell. `cell` is used by one thread; tasks inherit the environment `surroundings`."""
 
-    cell: Cell
+    cell: RedisCell
     machine: MachineSpec
     places: AgentPlaces
     lease_ms: int = LEASE_MS

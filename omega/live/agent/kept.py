@@ -26,7 +26,7 @@ from omega.live.agent.supervisor import CLEAN_PAUSE_SECONDS, CLEAN_TRIES
 from omega.live.agent.task_start import CLEAN_SECONDS, clean_up, end_clean_up
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.redis import RedisCell
 
 LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
@@ -186,7 +186,7 @@ def _short(reason: str) -> str:
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"
 
 
-def give_notice(cell: "Cell", leaving: Iterable[Kept]) -> None:
+def give_notice(cell: "RedisCell", leaving: Iterable[Kept]) -> None:
     """Write the time from warning (SIGTERM) to end of tasks that are about to be warned, once for each task.
 
     The pool of an evicted task whose job continues may state it (`allocation_timeout`, docs/pool-rules.md); otherwise

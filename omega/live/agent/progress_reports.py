@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omega.cellstate.cell import Cell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.tasks import TaskProgress
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
@@ -41,7 +41,7 @@ class ProgressReports:
         """Return whether there is new progress that may be reported now."""
         return now() - self._looked >= EVERY_SECONDS and self._read(kept) != self._told
 
-    def report(self, cell: Cell, machine: int, kept: Mapping[PlacementKey, Kept]) -> None:
+    def report(self, cell: RedisCell, machine: int, kept: Mapping[PlacementKey, Kept]) -> None:
         """Report the jobs with new progress, and those of which nothing runs any more. Raises StoreError."""
         if now() - self._looked < EVERY_SECONDS:
             return

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Fenced, OmegaError
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Heartbeat, Membership
 from omega.live.agent.lease_file import ROOM, now, write
 from omega.live.agent.places import AgentPlaces
@@ -54,7 +54,7 @@ class Renewal:
         """The lease in seconds."""
         return self.lease_ms / 1000
 
-    def renew(self, cell: Cell) -> Heartbeat:
+    def renew(self, cell: RedisCell) -> Heartbeat:
         """Renew the lease and extend the tasks' deadline accordingly. Raises Fenced, StoreError.
 
         Counted from before the request was sent; the server counts from its receipt.
@@ -78,7 +78,7 @@ class Renewal:
                     self.failed = error
         return heartbeat
 
-    def _tell(self, cell: Cell) -> None:
+    def _tell(self, cell: RedisCell) -> None:
         """Say so when no iteration has come through for long: a lease alone does not prove that the agent works."""
         age, membership, machine = now() - self.iterated, self.membership, self.machine
         if age < STALLED * self.seconds or self.stalled or membership is None or machine is None:
@@ -87,9 +87,9 @@ class Renewal:
         cell.executors.report_fitness(membership, [machine], reason, cell.store_ms())
         self.stalled = reason
 
-    def run(self, connect: Callable[[float], Cell], stop: threading.Event) -> None:
+    def run(self, connect: Callable[[float], RedisCell], stop: threading.Event) -> None:
         """Renew whenever a renewal is late, until `stop` is set; `connect` takes the reply timeout in seconds."""
-        own: Cell | None = None
+        own: RedisCell | None = None
         period = self.seconds / BEATS
         while not stop.wait(max(period / 10, min(self._renewed + LATE * period - now(), period))):
             try:
