@@ -20,7 +20,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import GroupStatus, Job, JobSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
 from omega.schedulers.presets import BATCH_JOBS, batch
@@ -100,7 +100,7 @@ class BusyCell:
     store: Store
     settings: Settings
     jobs_per_second: float = 6_000.0
-    cell: StoredCell = field(init=False)
+    cell: RedisCell = field(init=False)
     filled: Saved = field(init=False)
     queued: dict[int, tuple[Saved, float]] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ class BusyCell:
         self.cell = self.store.make_cell()
         join(self.cell, self.settings.machines)
         tasks = fill(self.cell, self.settings.machines, self.settings.fullness, "blocked")
-        self.cell.receive(1, most=10 * tasks + 1)
+        self.cell.executors.receive(1, most=10 * tasks + 1)
         self.filled = Saved.save(self.store, "filled")
 
     def hold(self, blocked: int) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class BusyCell:
         self.filled.restore()
         submitted = since_1970()
         for chunk in chunks(blocked_jobs(blocked, self.settings.shapes), 1_000):
-            self.cell.submit(chunk, int(submitted * 1000), "bench")
+            self.cell.jobs.submit(chunk, int(submitted * 1000), "bench")
         jobs = int(self.jobs_per_second * (self.settings.seconds + STARTING_SECONDS))
         groups = (TaskGroup((1_000, 2_048), self.settings.tasks, self.settings.duration_ms),)
         queue_jobs(self.cell, "batch", jobs, groups)

@@ -78,8 +78,8 @@ def measure(settings: Settings) -> Document:
     about = computer()
     with settings.measured_store() as store:
         cell = store.make_cell()
-        cell.register_executor("bench", "bench", 600_000, now_ms())
-        cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], now_ms())
+        cell.executors.register("bench", "bench", 600_000, now_ms())
+        cell.machines.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], now_ms())
         empty = Saved.save(store, "empty")
         runs = []
         for size in settings.sizes:
@@ -115,14 +115,14 @@ def _prepare(store: Store, settings: Settings, clients: int, size: int, calls: i
     cell = store.open_cell()
     plans = []
     for client in range(clients):
-        membership = cell.register_scheduler(f"bench/{client}", uuid4().hex, LEASE_MS, now_ms())
+        membership = cell.schedulers.register(f"bench/{client}", uuid4().hex, LEASE_MS, now_ms())
         sizes = {"size": size, "per_call": settings.per_call, "calls": calls, "machines": settings.machines}
         plans.append(ClientRound(client=client, incarnation=membership.incarnation, **sizes))
     for plan in plans:
         count = plan.calls * plan.per_call
         for start in range(0, count, SUBMITTED_AT_ONCE):
             numbers = range(start, min(start + SUBMITTED_AT_ONCE, count))
-            cell.submit([job_of(plan, number) for number in numbers], now_ms(), "bench")
+            cell.jobs.submit([job_of(plan, number) for number in numbers], now_ms(), "bench")
     cell.close()
     return CommitCase(plans, Saved.save(store, "begin"))
 

@@ -16,7 +16,7 @@ import redis
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
 from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell
@@ -75,11 +75,11 @@ class Timing:
 class Commits:
     """A round by the product's own path: the next call is sent as soon as the last one is answered."""
 
-    def __init__(self, cell: StoredCell, plan: ClientRound, calls: Sequence[tuple[Transaction, ...]]) -> None:
+    def __init__(self, cell: RedisCell, plan: ClientRound, calls: Sequence[tuple[Transaction, ...]]) -> None:
         """Begin at the store's present version."""
         self._cell, self._calls, self._next = cell, calls, 0
         self._membership = Membership(plan.member, plan.incarnation)
-        self._position = cell.sync(Position()).position
+        self._position = cell.schedulers.sync(Position()).position
 
     def run(self) -> int:
         """Make all calls; returns the tasks that stand."""
@@ -88,10 +88,10 @@ class Commits:
     def step(self) -> int:
         """Make the next call; returns the tasks that stand."""
         call, self._next = self._calls[self._next], self._next + 1
-        self._cell.begin(
+        self._cell.schedulers.begin(
             CommitRequest(self._membership, self._next, call, self._position, now_ms(), executors=(EXECUTOR,))
         )
-        reply = self._cell.finish()
+        reply = self._cell.schedulers.finish()
         self._position = reply.position
         return sum(outcome.placed for outcome in reply.outcomes)
 

@@ -178,7 +178,7 @@ class PreparedCells:
         if fullness not in self.filled:
             self.empty.restore()
             tasks = fill(self.cell, self.settings.machines, fullness, f"fill/{fullness}")
-            self.cell.receive(1, most=10 * tasks + 1)
+            self.cell.executors.receive(1, most=10 * tasks + 1)
             self.filled[fullness] = Saved.save(self.store, f"filled-{len(self.filled)}")
             if tasks:
                 progress(f"conflict: {tasks:,} residents fill the cell to {fullness:.0%}")

@@ -16,7 +16,7 @@ from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
 from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import StoreError
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Position
 from omega.live.processes.supervisor import ProcessSupervisor
 
@@ -135,14 +135,14 @@ def _wait_for_executor(store: Store, group: ProcessSupervisor) -> None:
         time.sleep(0.02)
 
 
-def _wait_for_name(store: Store, cell: StoredCell, group: ProcessSupervisor) -> None:
+def _wait_for_name(store: Store, cell: RedisCell, group: ProcessSupervisor) -> None:
     """Wait until the executor has its lease again, which the restored cell does not hold, and has read its runs.
 
     A scheduler that meets an executor without a lease takes its machines down.
     """
 
     def is_back() -> bool:
-        return any(each.lives for each in cell.executor_records().values()) and _waits_for_messages(store)
+        return any(each.lives for each in cell.executors.records().values()) and _waits_for_messages(store)
 
     _wait_until(is_back, group)
 
@@ -153,8 +153,8 @@ def _waits_for_messages(store: Store) -> bool:
     return any("b" in client["flags"] and client["cmd"] == "blmove" for client in clients)
 
 
-def _blocked(cell: StoredCell, group: ProcessSupervisor) -> int:
-    return sum(each.get("blocked", 0) for name, each in cell.figures().items() if name in group.members)
+def _blocked(cell: RedisCell, group: ProcessSupervisor) -> int:
+    return sum(each.get("blocked", 0) for name, each in cell.schedulers.figures().items() if name in group.members)
 
 
 def _wait_until(true: Callable[[], bool], group: ProcessSupervisor) -> None:
@@ -164,20 +164,20 @@ def _wait_until(true: Callable[[], bool], group: ProcessSupervisor) -> None:
         time.sleep(0.02)
 
 
-def _observe(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Observation:
+def _observe(store: Store, cell: RedisCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Observation:
     pids = {name: process.pid for name, process in group.members.items()}
     deadline = time.monotonic() + TIMEOUT_SECONDS + seconds
     observed = Observation()
     while not set(contest.members) <= set(observed.before):
         _check(group, deadline)
-        observed.before = cell.figures()
+        observed.before = cell.schedulers.figures()
     counts = InstructionCounts(pids | store.pids())
     began, server = time.monotonic(), store.cpu_seconds()
     used = {name: cpu_seconds(pid) for name, pid in pids.items()}
     while True:
         time.sleep(READING_SECONDS)
         _check(group, deadline)
-        observed.after = cell.figures()
+        observed.after = cell.schedulers.figures()
         lasted = [observed.after[name]["seconds"] - observed.before[name]["seconds"] for name in contest.members]
         if min(lasted) >= seconds:
             break
@@ -201,9 +201,9 @@ def _check(group: ProcessSupervisor, deadline: float) -> None:
         raise StoreError("the schedulers leave no figures; is the computer very busy?")
 
 
-def fullness_of(cell: StoredCell) -> list[float]:
+def fullness_of(cell: RedisCell) -> list[float]:
     """Share of the cell in use now, per resource."""
-    rows, size = cell.sync(Position()).rows, len(cell.dimensions)
+    rows, size = cell.schedulers.sync(Position()).rows, len(cell.dimensions)
     capacity, used = rows[:, 4 : 4 + size].sum(axis=0), rows[:, 4 + size :].sum(axis=0)
     return [round(float(u / c), 3) for u, c in zip(used, capacity, strict=True)]
 

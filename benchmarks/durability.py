@@ -21,7 +21,7 @@ from omega.cellstate.clock import now_ms
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import create_cell
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -70,7 +70,7 @@ class Bench:
     setting: Setting
     primary: Store
     replicas: list[Store]
-    cell: StoredCell
+    cell: RedisCell
     membership: Membership = field(init=False)
     position: Position = field(init=False)
     executors: tuple[int, ...] = field(init=False)
@@ -79,26 +79,26 @@ class Bench:
 
     def __post_init__(self) -> None:
         """Register the scheduler that commits."""
-        self.membership = self.cell.register_scheduler("batch/0", "bench", 24 * 3600 * 1000, now_ms())
-        self.position = self.cell.sync(Position()).position
-        self.executors = (self.cell.executor_number("bench"),)
+        self.membership = self.cell.schedulers.register("batch/0", "bench", 24 * 3600 * 1000, now_ms())
+        self.position = self.cell.schedulers.sync(Position()).position
+        self.executors = (self.cell.executors.number("bench"),)
 
     def round(self, calls: int) -> None:
         """Submit jobs one by one, and place them one by one; then end them."""
         names = [f"j{self.number}-{number}" for number in range(calls)]
         self._timed("submission", [partial(self._submit, name) for name in names])
-        machines = sorted(machine.index for machine in self.cell.machines())
+        machines = sorted(machine.index for machine in self.cell.machines.all())
         self._timed("commit", [partial(self._place, name, at % len(machines)) for at, name in enumerate(names)])
-        ends = [TaskEnd(run.machine, run.placement, EndKind.FINISHED, "*") for run in self.cell.runs(machines)]
-        self.cell.end(ends, now_ms(), "bench")
+        ends = [TaskEnd(run.machine, run.placement, EndKind.FINISHED, "*") for run in self.cell.machines.runs(machines)]
+        self.cell.executors.end(ends, now_ms(), "bench")
 
     def _submit(self, name: str) -> None:
-        self.cell.submit([JobSpec(name, name, "batch", (TaskGroup(NEED, 1),))], now_ms(), "bench")
+        self.cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup(NEED, 1),))], now_ms(), "bench")
 
     def _place(self, name: str, at: int) -> None:
         self.number += 1
         placing = (Transaction(name, (Claim(at, 0, 1),)),)
-        reply = self.cell.commit(
+        reply = self.cell.schedulers.commit(
             CommitRequest(self.membership, self.number, placing, self.position, now_ms(), executors=self.executors)
         )
         if not reply.outcomes[0].accepted:

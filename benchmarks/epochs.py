@@ -19,7 +19,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.clock import now_ms
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.schedulers.process.epochs import PERIOD_MS, EpochReader
 
 CASES = ((60, 10_000), (1_000, 10_000))
@@ -67,29 +67,29 @@ def measure_epochs(store: Store, empty: Saved) -> list[Document]:
     return found
 
 
-def _fill(cell: StoredCell, pools: int, jobs: int) -> None:
+def _fill(cell: RedisCell, pools: int, jobs: int) -> None:
     rng = Random("epochs")
     join(cell, MACHINES, lease_ms=3_600_000)
     inner = [Pool(f"d{number}") for number in range(max(1, round(pools**0.5)))]
     leaves = [Pool(f"p{number}", rng.choice(inner).name) for number in range(pools - len(inner))]
     below = {pool.parent for pool in leaves}
-    cell.set_pools(Pools((*(pool for pool in inner if pool.name in below), *leaves)), 0, now_ms(), "bench")
+    cell.pools.set(Pools((*(pool for pool in inner if pool.name in below), *leaves)), 0, now_ms(), "bench")
     specs = (
         JobSpec(f"j{number}", f"j{number}", "batch", (TaskGroup((rng.randint(1, 40) * 100, rng.randint(1, 16) * 256),
                 rng.randint(1, 60), 60_000),), spec={"pool": rng.choice(leaves).name})
         for number in range(jobs)
     )  # fmt: skip
     for chunk in chunks(specs, SUBMITTED_AT_ONCE):
-        cell.submit(chunk, now_ms(), "bench")
+        cell.jobs.submit(chunk, now_ms(), "bench")
 
 
-def _measured(store: Store, cell: StoredCell) -> Document:
+def _measured(store: Store, cell: RedisCell) -> Document:
     reading = []
     snapshot = ArraySnapshot(len(cell.dimensions))
-    snapshot.apply(cell.demands(snapshot.position)[0])
+    snapshot.apply(cell.pools.demands(snapshot.position)[0])
     for _ in range(EPOCHS):
         began = _server_ms(store)
-        cell.demands(snapshot.position)
+        cell.pools.demands(snapshot.position)
         reading.append(_server_ms(store) - began)
     loop = Loop()
     thread = threading.Thread(target=loop.run, daemon=True)
@@ -108,7 +108,7 @@ def _measured(store: Store, cell: StoredCell) -> Document:
     }
 
 
-async def _publish(store: Store, cell: StoredCell, loop: Loop) -> list[tuple[float, float, float, float]]:
+async def _publish(store: Store, cell: RedisCell, loop: Loop) -> list[tuple[float, float, float, float]]:
     """Publish some epochs after a first one, which starts the worker process.
 
     Of each: milliseconds of the server, of this process beside the loop, of the loop's longest pause, and of its
@@ -118,14 +118,14 @@ async def _publish(store: Store, cell: StoredCell, loop: Loop) -> list[tuple[flo
     found = []
     for number in range(EPOCHS + 1):
         spec = JobSpec(f"x{number}", f"x{number}", "batch", (TaskGroup((100, 256), 1, 60_000),), spec={"pool": "p0"})
-        cell.submit([spec], now_ms(), "bench")
-        before, mark = cell.epoch_mark().number, None
+        cell.jobs.submit([spec], now_ms(), "bench")
+        before, mark = cell.pools.epoch_mark().number, None
         while mark is None or mark == before:
             server, own, began = _server_ms(store), _own_seconds(loop), time.perf_counter()
             loop.longest_pause = 0.0
             await reader.step(snapshot, [MEMBER])
             server, own, pause = _server_ms(store) - server, _own_seconds(loop) - own, loop.longest_pause
-            mark = cell.epoch_mark().number
+            mark = cell.pools.epoch_mark().number
             if mark == before:
                 await anyio.sleep(PERIOD_MS / 20_000)
         took, loop.longest_pause = time.perf_counter() - began, 0.0

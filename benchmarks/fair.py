@@ -19,7 +19,7 @@ from omega.cellstate.errors import StoreError
 from omega.cellstate.events import Fact
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, PreemptionSettings
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.verify import verify
 from omega.live.processes.supervisor import ProcessSupervisor
 
@@ -84,7 +84,7 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
     preemption = QUICK if settings.preemption == "quick" else DEFAULT_PREEMPTION
     names = [f"p{i}" for i in range(len(settings.guarantees))]
     pools = [Pool(name, guarantee={"cpu": TASK[0] * n}) for name, n in zip(names, settings.guarantees, strict=True)]
-    cell.set_pools(Pools(tuple(pools), (PoolTree(preemption=preemption),)), 0, now_ms(), "bench")
+    cell.pools.set(Pools(tuple(pools), (PoolTree(preemption=preemption),)), 0, now_ms(), "bench")
     members = [f"batch/{i}" for i in range(settings.schedulers)]
     with ProcessSupervisor(
         store.url, store.cell, store.directory / f"logs-{store.cell}", lease_ms=LEASE_MS, bound=True
@@ -100,7 +100,7 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
         _submit(cell, names[1:], settings)
         _watch(cell, group, names, begin_ms, settings)
         cpu = {name: cpu_seconds(each.pid) - used[name] for name, each in group.members.items()}
-        story, figures = _story(cell, names, begin_ms), cell.figures()
+        story, figures = _story(cell, names, begin_ms), cell.schedulers.figures()
     report = verify(cell)
     for violation in report.violations[:5]:
         progress(f"fair: {violation}")
@@ -129,7 +129,7 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
     return found | {"met": met and not story.undone and not story.not_improved and confirmed}
 
 
-def _submit(cell: StoredCell, pools: Sequence[str], settings: Settings) -> None:
+def _submit(cell: RedisCell, pools: Sequence[str], settings: Settings) -> None:
     """Submit the jobs of pools, all at once."""
     group = TaskGroup(TASK, settings.tasks, FOR_EVER_MS)
     jobs = [
@@ -137,11 +137,11 @@ def _submit(cell: StoredCell, pools: Sequence[str], settings: Settings) -> None:
         for i in range(settings.jobs)
         for pool in pools
     ]
-    cell.submit(jobs, now_ms(), "bench")
+    cell.jobs.submit(jobs, now_ms(), "bench")
 
 
-def _held(cell: StoredCell, pool: str) -> int:
-    return sum(group.placed for job in cell.jobs() if job.id.startswith(f"{pool}-") for group in job.groups)
+def _held(cell: RedisCell, pool: str) -> int:
+    return sum(group.placed for job in cell.jobs.all() if job.id.startswith(f"{pool}-") for group in job.groups)
 
 
 def _wait(group: ProcessSupervisor, true: Any, what: str) -> None:
@@ -152,12 +152,12 @@ def _wait(group: ProcessSupervisor, true: Any, what: str) -> None:
         time.sleep(0.05)
 
 
-def _watch(cell: StoredCell, group: ProcessSupervisor, names: Sequence[str], begin_ms: int, settings: Settings) -> None:
+def _watch(cell: RedisCell, group: ProcessSupervisor, names: Sequence[str], begin_ms: int, settings: Settings) -> None:
     """Watch until the shares were held for a while, or the time of the target is long over."""
     end = time.monotonic() + 1.5 * MOST_SECONDS[settings.preemption] + QUIET_SECONDS
     while time.monotonic() < end:
         time.sleep(1.0)
-        epoch = cell.epoch()
+        epoch = cell.pools.epoch()
         if epoch is None or not all(name in epoch.pools and epoch.pools[name].fair_share[0] for name in names):
             continue
         for name, code in group.dead().items():
@@ -167,21 +167,21 @@ def _watch(cell: StoredCell, group: ProcessSupervisor, names: Sequence[str], beg
             return
 
 
-def _story(cell: StoredCell, names: Sequence[str], begin_ms: int) -> Convergence:
+def _story(cell: RedisCell, names: Sequence[str], begin_ms: int) -> Convergence:
     """Read the whole log against the shares of the last epoch."""
-    epoch = cell.epoch()
+    epoch = cell.pools.epoch()
     if epoch is None:
         raise StoreError("no epoch was published")
     total = epoch.totals[next(iter(epoch.totals))][0] / TASK[0]
     story = Convergence(shares={name: epoch.pools[name].fair_share[0] * total for name in names}, begin_ms=begin_ms)
-    story.follow(_facts(cell), {job.id: job.id.partition("-")[0] for job in cell.jobs()})
+    story.follow(_facts(cell), {job.id: job.id.partition("-")[0] for job in cell.jobs.all()})
     return story
 
 
-def _facts(cell: StoredCell) -> list[Fact]:
+def _facts(cell: RedisCell) -> list[Fact]:
     found: list[Fact] = []
     since = 0
-    while chunk := cell.facts(since, 5_000):
+    while chunk := cell.log.facts(since, 5_000):
         found += chunk
         since = chunk[-1].version
     return found

@@ -92,12 +92,17 @@ class Work:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.cell, self.settings = store.make_cell(), settings
-        self.cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
+        self.cell.executors.register(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
         names = [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)]
         for part in chunks(names, 1_000):
-            self.cell.join(BENCH_EXECUTOR, part, now_ms())
-        self.membership: Membership = self.cell.register_scheduler("bench/0", "bench", LEASE_MS, now_ms())
-        self.position, self.number, self.next_machine, self.jobs = self.cell.sync(Position()).position, 0, 0, 0
+            self.cell.machines.join(BENCH_EXECUTOR, part, now_ms())
+        self.membership: Membership = self.cell.schedulers.register("bench/0", "bench", LEASE_MS, now_ms())
+        self.position, self.number, self.next_machine, self.jobs = (
+            self.cell.schedulers.sync(Position()).position,
+            0,
+            0,
+            0,
+        )
         self.after = self.at_hand = 0
         residents = int(settings.machines * RESIDENTS_PER_MACHINE)
         self.place(FORMS["packed"], self.submit(FORMS["packed"], residents))
@@ -127,7 +132,7 @@ class Work:
         group, gang = (TaskGroup(NEED, TASKS, 60_000),), Gang.YES if form.gang else Gang.NO
         for part in chunks(names, 1_000):
             specs = [JobSpec(name, f"bench-{name}", "bench", group, gang=gang) for name in part]
-            self.cell.submit(specs, now_ms(), "bench")
+            self.cell.jobs.submit(specs, now_ms(), "bench")
         return names
 
     def place(self, form: JobForm, names: Sequence[str]) -> list[TaskEnd]:
@@ -145,12 +150,12 @@ class Work:
             request = CommitRequest(
                 self.membership, self.number, transactions, self.position, now_ms(), intake=intake, executors=(1,)
             )
-            reply = self.cell.commit(request)
+            reply = self.cell.schedulers.commit(request)
             self.position, self.at_hand = reply.position, max(0, self.at_hand + len(reply.jobs) - len(part))
             self.after = max((job.arrival for job in reply.jobs), default=self.after)
             if not all(outcome.accepted for outcome in reply.outcomes):
                 raise StoreError("a claim of the measured cell was rejected; is it a cell of its own?")
-            for message in self.cell.receive(1):
+            for message in self.cell.executors.receive(1):
                 words = message.split(" ")
                 endings.append(TaskEnd(int(words[2]), int(words[1]), EndKind.FINISHED))
         return endings
@@ -164,7 +169,7 @@ class Work:
 
     def end(self, endings: Sequence[TaskEnd]) -> None:
         """End tasks. Raises StoreError when none ended."""
-        if sum(self.cell.end(endings, now_ms(), BENCH_EXECUTOR)) == 0:
+        if sum(self.cell.executors.end(endings, now_ms(), BENCH_EXECUTOR)) == 0:
             raise StoreError("no task of the measured cell ended")
 
 

@@ -15,7 +15,7 @@ from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import chunks
 from benchmarks.store import Store, StoreSettings
 from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Ask, Intake, Position
 from omega.schedulers.queue.intake import LEAST_AT_HAND, MOST_ASKED
 from omega.schedulers.sharing import owned
@@ -42,7 +42,7 @@ def measure(settings: Settings) -> Document:
             cell = store.make_cell()
             began = time.perf_counter()
             for chunk in chunks(_jobs(settings, skewed=name == "skewed"), 1_000):
-                cell.submit(chunk, 0, "bench")
+                cell.jobs.submit(chunk, 0, "bench")
             progress(f"intake: {settings.jobs:,} jobs, {name}, in {time.perf_counter() - began:.0f} s")
             queues[name] = _ask(settings, store, cell)
             progress(f"intake: {name}: p99 {queues[name]['p99_ms']} ms")
@@ -69,19 +69,19 @@ def _jobs(settings: Settings, *, skewed: bool) -> Iterator[JobSpec]:
         yield JobSpec(name, name, "batch", (group,), spec={"user": f"user{i % settings.users}"})
 
 
-def _ask(settings: Settings, store: Store, cell: StoredCell) -> dict[str, Any]:
+def _ask(settings: Settings, store: Store, cell: RedisCell) -> dict[str, Any]:
     """Ask for the best jobs of eight lanes in turn; returns the server's time for each call, in milliseconds."""
     client, mine = store.client, owned("batch/0", _members(settings))
     client.config_set("slowlog-log-slower-than", 0)
     client.config_set("slowlog-max-len", 4)
-    numbers = sorted(cell.lanes())
+    numbers = sorted(cell.schedulers.lanes())
     after = dict.fromkeys(numbers, 0)
-    position, quota = cell.sync(Position()).position, max(LEAST_AT_HAND, -(-settings.most // 8))
+    position, quota = cell.schedulers.sync(Position()).position, max(LEAST_AT_HAND, -(-settings.most // 8))
     milliseconds, given = list[float](), 0
     for call in range(settings.calls):
         chosen = [numbers[(call * MOST_ASKED + i) % len(numbers)] for i in range(MOST_ASKED)]
         asks = tuple(Ask(number, after[number], quota) for number in dict.fromkeys(chosen))
-        reply = cell.sync(position, Intake("batch", asks, settings.most, mine))
+        reply = cell.schedulers.sync(position, Intake("batch", asks, settings.most, mine))
         given += len(reply.jobs)
         for each in reply.jobs:
             after[each.job.lane] = each.arrival

@@ -6,7 +6,7 @@ from benchmarks.launch import progress
 from benchmarks.residents import Filler, chunks, join
 from omega.cellstate.clock import now_ms
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 
 NEED = (500, 1_024)
 LARGE = (17_000, 1_024)
@@ -39,25 +39,25 @@ SIZES = {
 jobs (B)."""
 
 
-def fill_large(cell: StoredCell, size: Size) -> tuple[str, str]:
+def fill_large(cell: RedisCell, size: Size) -> tuple[str, str]:
     """Add machines, running and pending jobs, and a live scheduler; returns the ids of a running and a pending job."""
     join(cell, size.machines, lease_ms=LEASE_MS)
     filler, number = Filler(cell, "large"), 0
     places = ([((TASKS * job + task) % size.machines, 1) for task in range(TASKS)] for job in range(size.running))
     for number, call in enumerate(chunks(places, JOBS_PER_CALL), 1):
         filler.place(NEED, call)
-        while cell.receive(1):
+        while cell.executors.receive(1):
             pass
         if number % PROGRESS_EVERY == 0:
             progress(f"large cell: {filler.tasks:,} tasks run")
     filler.leave()
-    cell.register_scheduler("batch/0", "bench", LEASE_MS, now_ms())
+    cell.schedulers.register("batch/0", "bench", LEASE_MS, now_ms())
     group = TaskGroup(LARGE, TASKS, 1_000)
     jobs = (
         JobSpec(f"{i:012x}", f"job{i}", "batch", (group,), spec={"user": f"user{i % USERS}"})
         for i in range(size.pending)
     )
     for chunk in chunks(jobs, JOBS_PER_CALL):
-        cell.submit(chunk, now_ms(), "bench")
+        cell.jobs.submit(chunk, now_ms(), "bench")
     progress(f"large cell: {size.pending:,} jobs are pending")
     return f"resident-large-{number}-0", f"{size.pending - 1:012x}"

@@ -18,7 +18,7 @@ from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import StoreError
 from omega.cellstate.events import ENDS
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from omega.live.agent.process_tree import below, processes
 from omega.live.processes.supervisor import ProcessSupervisor
@@ -69,7 +69,7 @@ def measure(settings: Settings) -> Document:
         return document
 
 
-def _runs(store: Store, cell: StoredCell, number: int) -> Iterator[dict[str, float]]:
+def _runs(store: Store, cell: RedisCell, number: int) -> Iterator[dict[str, float]]:
     """Submit jobs one after another; yield the parts of each in milliseconds."""
     files = store.directory / "started"
     files.mkdir()
@@ -80,7 +80,7 @@ def _runs(store: Store, cell: StoredCell, number: int) -> Iterator[dict[str, flo
                 progress(f"latency: {number - i} submissions")
 
 
-def _run(client: Client, cell: StoredCell, file: Path, number: int) -> dict[str, float]:
+def _run(client: Client, cell: RedisCell, file: Path, number: int) -> dict[str, float]:
     command = ["sh", "-c", 'date +%s%N > "$0.new" && mv "$0.new" "$0"', str(file)]
     group = TaskGroup(NEED, 1, spec={"command": command})
     newest, began = extent(cell).newest, since_1970()

@@ -8,7 +8,7 @@ from benchmarks.residents import BENCH_EXECUTOR, LEASE_MS, Filler, chunks, join,
 from benchmarks.store import Saved, Store
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.live.processes.supervisor import ProcessSupervisor
 
 NEED = (500, 1_024)
@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 60.0
 
 
 def run_tasks(
-    cell: StoredCell, machines: int, tasks: int, per_job: int, *, beside: int = PACKED, own_ids: bool = False
+    cell: RedisCell, machines: int, tasks: int, per_job: int, *, beside: int = PACKED, own_ids: bool = False
 ) -> int:
     """Let so many identical tasks run in jobs of `per_job`, at most `beside` tasks of a job on a machine."""
     filler = Filler(cell, f"memory-{per_job}", own_ids=own_ids)
@@ -31,7 +31,7 @@ def run_tasks(
     places = [(i % machines, count) for i in range(tasks // count)]
     for call in chunks(chunks(places, per_job // count), JOBS_PER_CALL):
         filler.place(NEED, call)
-        cell.receive(1)  # as the executor takes its messages
+        cell.executors.receive(1)  # as the executor takes its messages
     filler.leave()
     return filler.tasks
 
@@ -47,7 +47,7 @@ def measure_scheduler(store: Store, empty: Saved, machines: int, tasks: int) -> 
     return {"machines": machines, "running_tasks": running, "resident_mib": round(used / MIB, 1)}
 
 
-def scheduler_bytes(store: Store, cell: StoredCell) -> int:
+def scheduler_bytes(store: Store, cell: RedisCell) -> int:
     """Resident memory of a batch scheduler that has read the cell and placed 1,000 jobs; the cell has no other."""
     queue_jobs(cell, "batch", 1_000, (TaskGroup(NEED, 10, 60_000),))
     with ProcessSupervisor(store.url, store.cell, store.directory / "logs", bound=True) as group:

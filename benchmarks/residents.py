@@ -10,7 +10,7 @@ from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import ROOT, Pool, Pools
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -39,24 +39,24 @@ Placed = tuple[int, int]
 T = TypeVar("T")
 
 
-def join(cell: StoredCell, machines: int, capacity: Resources = CAPACITY, lease_ms: int = 1) -> None:
+def join(cell: RedisCell, machines: int, capacity: Resources = CAPACITY, lease_ms: int = 1) -> None:
     """Add equal machines; their executor holds a lease for `lease_ms`, 1 where a process of its own takes the name."""
-    cell.register_executor(BENCH_EXECUTOR, "bench", lease_ms, now_ms())
-    cell.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", capacity) for i in range(machines)], now_ms())
+    cell.executors.register(BENCH_EXECUTOR, "bench", lease_ms, now_ms())
+    cell.machines.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", capacity) for i in range(machines)], now_ms())
 
 
 class Filler:
     """Places endless jobs on given machines, as a scheduler of its own kind."""
 
-    def __init__(self, cell: StoredCell, name: str, *, own_ids: bool = False) -> None:
+    def __init__(self, cell: RedisCell, name: str, *, own_ids: bool = False) -> None:
         """Enlist as ``resident/NAME`` and read where the cell stands.
 
         `own_ids`: jobs have ids as Omega gives them out on submission, and names of 15 characters; otherwise the id
         is the name, of about 25 characters.
         """
         self.cell, self.calls, self.tasks, self.own_ids = cell, 0, 0, own_ids
-        self.membership = cell.register_scheduler(f"resident/{name}", uuid4().hex, LEASE_MS, now_ms())
-        self.position = cell.sync(Position()).position
+        self.membership = cell.schedulers.register(f"resident/{name}", uuid4().hex, LEASE_MS, now_ms())
+        self.position = cell.schedulers.sync(Position()).position
 
     def place(self, need: Resources, jobs: Sequence[Sequence[Placed]]) -> None:
         """Submit jobs of equal tasks and place each as given, all in one commit. Raises StoreError."""
@@ -68,13 +68,13 @@ class Filler:
         groups = [(TaskGroup(need, sum(count for _, count in places), FOR_EVER_MS),) for places in jobs]
         jobs_of = zip(ids, names, groups, strict=True)
         specs = [JobSpec(job, name, "resident", group) for job, name, group in jobs_of]
-        self.cell.submit(specs, now_ms(), BENCH_EXECUTOR)
+        self.cell.jobs.submit(specs, now_ms(), BENCH_EXECUTOR)
         transactions = [
             Transaction(job, tuple(Claim(machine, 0, count) for machine, count in places))
             for job, places in zip(ids, jobs, strict=True)
         ]
         request = CommitRequest(self.membership, self.calls, transactions, self.position, now_ms(), executors=(1,))
-        reply = self.cell.commit(request)
+        reply = self.cell.schedulers.commit(request)
         self.position = reply.position
         if not all(outcome.accepted for outcome in reply.outcomes):
             raise StoreError(f"cell {self.cell.name}: a resident was refused; is it a cell of its own?")
@@ -82,10 +82,10 @@ class Filler:
 
     def leave(self) -> None:
         """Give the name up."""
-        self.cell.deregister_scheduler(self.membership, now_ms())
+        self.cell.schedulers.deregister(self.membership, now_ms())
 
 
-def fill(cell: StoredCell, machines: int, fullness: float, seed: str) -> int:
+def fill(cell: RedisCell, machines: int, fullness: float, seed: str) -> int:
     """Fill the machines with residents to `fullness` (0 to 1) of their cpu; returns how many tasks run then."""
     filler = Filler(cell, "fill")
     for need, places in _draw(machines, fullness, Random(seed)).items():
@@ -95,7 +95,7 @@ def fill(cell: StoredCell, machines: int, fullness: float, seed: str) -> int:
     return filler.tasks
 
 
-def add_pools(cell: StoredCell, number: int) -> list[str]:
+def add_pools(cell: RedisCell, number: int) -> list[str]:
     """Configure so many leaf pools, three levels deep; returns their names."""
     if not number:
         return []
@@ -106,12 +106,12 @@ def add_pools(cell: StoredCell, number: int) -> list[str]:
     leaves = [Pool(f"p{i}", above[i % len(above)], weight=1 + i % 3) for i in range(number)]
     used = {pool.parent for pool in leaves}
     used |= {pool.parent for pool in inner if pool.name in used}
-    cell.set_pools(Pools((*(pool for pool in inner if pool.name in used), *leaves)), 0, now_ms(), "bench")
+    cell.pools.set(Pools((*(pool for pool in inner if pool.name in used), *leaves)), 0, now_ms(), "bench")
     return [pool.name for pool in leaves]
 
 
 def queue_jobs(
-    cell: StoredCell,
+    cell: RedisCell,
     kind: str,
     jobs: int,
     groups: tuple[TaskGroup, ...],
@@ -126,7 +126,7 @@ def queue_jobs(
         for i in range(jobs)
     )
     for chunk in chunks(specs, SUBMITTED_AT_ONCE):
-        cell.submit(chunk, at_ms, "bench")
+        cell.jobs.submit(chunk, at_ms, "bench")
 
 
 def _draw(machines: int, fullness: float, rng: Random) -> dict[Resources, list[Placed]]:

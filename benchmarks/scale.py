@@ -22,7 +22,7 @@ from benchmarks.residents import chunks
 from benchmarks.store import Store, measured_store
 from omega.cellstate.backup import read_backup
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
@@ -43,7 +43,7 @@ def transaction_of(job: str, machines: Sequence[int], mode: Mode) -> Transaction
 class LoadedCell:
     """The cell, a scheduler, and the calls in the server's slow log."""
 
-    def __init__(self, store: Store, cell: StoredCell, member: Membership) -> None:
+    def __init__(self, store: Store, cell: RedisCell, member: Membership) -> None:
         """Measure on `cell`."""
         self.store, self.cell, self.member = store, cell, member
         self.client: Any = store.client
@@ -53,7 +53,7 @@ class LoadedCell:
     def commit(self, job: str, machines: Sequence[int], mode: Mode = Mode.INCREMENTAL) -> int:
         """Place a task on each of these machines."""
         number = next(NUMBERS)
-        reply = self.cell.commit(
+        reply = self.cell.schedulers.commit(
             CommitRequest(self.member, number, [transaction_of(job, machines, mode)], self.position, number)
         )
         self.position = reply.position
@@ -78,15 +78,15 @@ class LoadedCell:
 def fill(store: Store, machines: int, tasks: int) -> LoadedCell:
     """Make the cell with its machines and running tasks."""
     cell = store.make_cell()
-    cell.register_executor("bench", "bench", LEASE_MS, 0)
+    cell.executors.register("bench", "bench", LEASE_MS, 0)
     for numbers in chunks(range(machines), 1000):
-        cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
-    loaded = LoadedCell(store, cell, cell.register_scheduler("filler/0", "bench", LEASE_MS, 0))
-    cell.submit([JobSpec("large", "large", "batch", (TaskGroup(NEED, tasks),))], 0, "bench")
+        cell.machines.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
+    loaded = LoadedCell(store, cell, cell.schedulers.register("filler/0", "bench", LEASE_MS, 0))
+    cell.jobs.submit([JobSpec("large", "large", "batch", (TaskGroup(NEED, tasks),))], 0, "bench")
     for numbers in chunks((i % machines for i in range(tasks)), 2000):
         if loaded.commit("large", numbers) != len(numbers):
             raise RuntimeError("a commit of the filling did not place all of its claims")
-        while cell.receive(1):
+        while cell.executors.receive(1):
             pass
     progress(f"{machines:,} machines, {tasks:,} tasks, {store.memory_bytes() / 1e6:.0f} MB")
     return loaded
@@ -100,11 +100,13 @@ def measure(loaded: LoadedCell, machines: int, times: int) -> None:
 
     def small(tasks: int, gang: Gang = Gang.NO) -> str:
         number = next(NUMBERS)
-        cell.submit([JobSpec(f"s{number}", f"s{number}", "batch", (TaskGroup(NEED, tasks),), gang=gang)], 1, "bench")
+        cell.jobs.submit(
+            [JobSpec(f"s{number}", f"s{number}", "batch", (TaskGroup(NEED, tasks),), gang=gang)], 1, "bench"
+        )
         return f"s{number}"
 
     def ends(runs: int, how: EndKind = EndKind.FINISHED) -> list[TaskEnd]:
-        some = cell.runs(rng.sample(range(machines), runs))
+        some = cell.machines.runs(rng.sample(range(machines), runs))
         first = {run.machine: run.placement for run in some if run.job == "large" and not run.leaving}
         reason = "drain" if how is EndKind.EVICTED else ""
         return [TaskEnd(machine, placement, how, "*", reason) for machine, placement in first.items()]
@@ -113,13 +115,13 @@ def measure(loaded: LoadedCell, machines: int, times: int) -> None:
         loaded.commit(gangs[i][0], gangs[i][1], Mode.GANG)
 
     def end(calls: Sequence[list[TaskEnd]], i: int) -> None:
-        cell.end(calls[i], at, "bench")
+        cell.executors.end(calls[i], at, "bench")
 
     def simple(name: str) -> JobSpec:
         return JobSpec(name, name, "other", (TaskGroup(NEED, 10),))
 
     lists = [[simple(f"x{i}-{k}") for k in range(1000)] for i in range(times)]
-    loaded.time("submit 1,000 jobs", times, lambda i: cell.submit(lists[i], at, "bench"))
+    loaded.time("submit 1,000 jobs", times, lambda i: cell.jobs.submit(lists[i], at, "bench"))
     for claims in (10, 100, 1_000, 2_000, MOST_CLAIMS):
         gangs = [(small(claims, Gang.YES), rng.sample(range(machines), claims)) for _ in range(times)]
         loaded.time(f"gang of {claims:,}", times, partial(place, gangs))
@@ -129,24 +131,24 @@ def measure(loaded: LoadedCell, machines: int, times: int) -> None:
     jobs = [small(10) for _ in range(times)]
     for job in jobs:
         loaded.commit(job, range(10))
-    first = {run.job: TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.runs(range(10))}
-    loaded.time("end 1 of a job of 10", times, lambda i: cell.end([first[jobs[i]]], at, "bench"))
+    first = {run.job: TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.machines.runs(range(10))}
+    loaded.time("end 1 of a job of 10", times, lambda i: cell.executors.end([first[jobs[i]]], at, "bench"))
     evictions = [ends(1_000, EndKind.EVICTED) for _ in range(times)]
-    loaded.time("evict 1,000 of the large job", times, lambda i: cell.end(evictions[i], at, "bench"))
+    loaded.time("evict 1,000 of the large job", times, lambda i: cell.executors.end(evictions[i], at, "bench"))
     chosen = [rng.sample(range(machines), 1000) for _ in range(times)]
     loaded.time("place 1,000 of the large job", times, lambda i: loaded.commit("large", chosen[i]))
-    found = cell.job("large")
+    found = cell.jobs.get("large")
     total = found.groups[0].total if found else 0
-    loaded.time("resize, 10,000 fewer", 1, lambda _: cell.resize("large", {0: total - 10_000}, at, "ada"))
-    loaded.time("machine down", times, lambda i: cell.set_machine_state(50 + i, MachineState.DOWN, at, "ada"))
-    loaded.time("machine gone", times, lambda i: cell.set_machine_state(90 + i, MachineState.GONE, at, "ada"))
-    loaded.time("full read", 1, lambda _: cell.sync(Position()))
-    loaded.time("snapshot after one commit", times, lambda _: cell.changed_records(cell.counters()["version"] - 1))
-    loaded.time("job in full", 1, lambda _: cell.job("large"))
-    loaded.time("page of jobs", 1, lambda _: cell.job_page(50))
+    loaded.time("resize, 10,000 fewer", 1, lambda _: cell.jobs.resize("large", {0: total - 10_000}, at, "ada"))
+    loaded.time("machine down", times, lambda i: cell.machines.set_state(50 + i, MachineState.DOWN, at, "ada"))
+    loaded.time("machine gone", times, lambda i: cell.machines.set_state(90 + i, MachineState.GONE, at, "ada"))
+    loaded.time("full read", 1, lambda _: cell.schedulers.sync(Position()))
+    loaded.time("snapshot after one commit", times, lambda _: cell.log.changed_records(cell.counters()["version"] - 1))
+    loaded.time("job in full", 1, lambda _: cell.jobs.get("large"))
+    loaded.time("page of jobs", 1, lambda _: cell.jobs.page(50))
     loaded.time("backup", 1, lambda _: read_backup(cell, 1))
-    cell.stop("large", at, "ada")
-    loaded.time("housekeeping of a stopped job", times, lambda _: cell.housekeep(at, "batch/0"))
+    cell.jobs.stop("large", at, "ada")
+    loaded.time("housekeeping of a stopped job", times, lambda _: cell.jobs.housekeep(at, "batch/0"))
     loaded.time("cell verify", 1, lambda _: verify(cell))
 
 

@@ -22,7 +22,7 @@ from benchmarks.launch import Document, launch, progress
 from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineSpec
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell, create_cell
 from omega.many_cells.new_cell import look, names_like
@@ -138,23 +138,23 @@ def _round(stores: Sequence[Shards], settings: Settings) -> None:
             cell.close()
 
 
-def _new_cell(store: Shards, name: str) -> StoredCell:
+def _new_cell(store: Shards, name: str) -> RedisCell:
     return create_cell(connect(store.url, timeout=TIMEOUT_SECONDS), name, url=store.url)
 
 
-def _prepare(cell: StoredCell, settings: Settings) -> list[ClientRound]:
+def _prepare(cell: RedisCell, settings: Settings) -> list[ClientRound]:
     """Add machines, schedulers and jobs to a cell."""
-    cell.register_executor("bench", "bench", LEASE_MS, now_ms())
-    cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], now_ms())
+    cell.executors.register("bench", "bench", LEASE_MS, now_ms())
+    cell.machines.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], now_ms())
     plans = []
     for client in range(settings.schedulers):
-        member = cell.register_scheduler(f"bench/{client}", uuid4().hex, LEASE_MS, now_ms())
+        member = cell.schedulers.register(f"bench/{client}", uuid4().hex, LEASE_MS, now_ms())
         sizes = {"size": settings.size, "per_call": settings.per_call, "calls": settings.calls}
         plans.append(ClientRound(client=client, incarnation=member.incarnation, machines=settings.machines, **sizes))
         count = settings.calls * settings.per_call
         for start in range(0, count, SUBMITTED_AT_ONCE):
             numbers = range(start, min(start + SUBMITTED_AT_ONCE, count))
-            cell.submit([job_of(plans[-1], number) for number in numbers], now_ms(), "bench")
+            cell.jobs.submit([job_of(plans[-1], number) for number in numbers], now_ms(), "bench")
     return plans
 
 

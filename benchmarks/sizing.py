@@ -18,7 +18,7 @@ from benchmarks.store import Store, measured_store
 from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -60,17 +60,17 @@ class SizedCell:
     def __init__(self, store: Store, at_once: int) -> None:
         """Make the cell with its machines' executor and a scheduler. `at_once`: jobs per call, thus per version."""
         self.at_once = at_once
-        self.cell: StoredCell = store.make_cell()
-        self.cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
-        self.member = self.cell.register_scheduler("batch/0", "bench", LEASE_MS, now_ms())
-        self.position = self.cell.sync(Position()).position
+        self.cell: RedisCell = store.make_cell()
+        self.cell.executors.register(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
+        self.member = self.cell.schedulers.register("batch/0", "bench", LEASE_MS, now_ms())
+        self.position = self.cell.schedulers.sync(Position()).position
 
     def join(self, number: int) -> None:
         """Add machines with two attributes."""
         names = (f"m{next(NUMBERS)}.cell.example" for _ in range(number))
         racks = ({"zone": f"zone-{place % 3}", "rack": f"rack-{place % 40}"} for place in range(number))
         specs = [MachineSpec(name, CAPACITY, rack) for name, rack in zip(names, racks, strict=True)]
-        self.cell.join(BENCH_EXECUTOR, specs, now_ms())
+        self.cell.machines.join(BENCH_EXECUTOR, specs, now_ms())
 
     def submit(self, number: int) -> list[str]:
         """Submit jobs with ids and names as those of ``omega job submit``; return the ids."""
@@ -80,7 +80,7 @@ class SizedCell:
             for _ in range(number)
         ]
         for part in chunks(specs, self.at_once):
-            self.cell.submit(part, now_ms(), "ada")
+            self.cell.jobs.submit(part, now_ms(), "ada")
         return [each.id for each in specs]
 
     def place(self, jobs: Sequence[str], first: int) -> None:
@@ -88,17 +88,17 @@ class SizedCell:
         claimed = (Transaction(job, (Claim(first + i, 0, 1),)) for i, job in enumerate(jobs))
         for part in chunks(claimed, self.at_once):
             request = CommitRequest(self.member, next(NUMBERS), part, self.position, now_ms(), executors=(1,))
-            reply = self.cell.commit(request)
+            reply = self.cell.schedulers.commit(request)
             self.position = reply.position
-            self.cell.receive(1)
+            self.cell.executors.receive(1)
             if not all(outcome.accepted for outcome in reply.outcomes):
                 raise StoreError("a task was not placed")
 
     def end(self, machines: range) -> None:
         """Let the tasks on these machines finish."""
-        for part in chunks(self.cell.runs(machines), self.at_once):
+        for part in chunks(self.cell.machines.runs(machines), self.at_once):
             ends = [TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in part]
-            self.cell.end(ends, now_ms(), BENCH_EXECUTOR)
+            self.cell.executors.end(ends, now_ms(), BENCH_EXECUTOR)
 
 
 def measure(store: Store, number: int, at_once: int) -> dict[str, dict[str, float]]:

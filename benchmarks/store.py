@@ -17,7 +17,7 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.errors import StoreError
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
 from omega.cellstate.store import connect_cell, create_cell
 from omega.embedded.program import allocator_of, find_server, server_environment
@@ -49,11 +49,11 @@ class Store:
         """What every key of the cell begins with."""
         return keys.prefix(self.cell)
 
-    def make_cell(self) -> StoredCell:
+    def make_cell(self) -> RedisCell:
         """Make the cell, empty."""
         return create_cell(self.client, self.cell, url=self.url)
 
-    def open_cell(self) -> StoredCell:
+    def open_cell(self) -> RedisCell:
         """Another port to the same cell, on connections of its own."""
         return connect_cell(self.url, self.cell, timeout=60.0)
 

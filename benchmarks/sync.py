@@ -7,7 +7,7 @@ from benchmarks.computer import middle, spread
 from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
 from benchmarks.store import Saved, Store
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
@@ -29,7 +29,7 @@ def measure_sync(store: Store, empty: Saved, sizes: list[int], changes: list[int
         cell = store.open_cell()
         join(cell, size)
         snapshot = ArraySnapshot(len(cell.dimensions))
-        snapshot.apply(cell.sync(Position()))
+        snapshot.apply(cell.schedulers.sync(Position()))
         if size == sizes[0]:
             filler = Filler(cell, "sync")
             found += [_delta(cell, snapshot, filler, size, changed) for changed in changes if changed <= size]
@@ -39,9 +39,9 @@ def measure_sync(store: Store, empty: Saved, sizes: list[int], changes: list[int
     return found
 
 
-def _delta(cell: StoredCell, snapshot: Snapshot, filler: Filler, size: int, changed: int) -> dict[str, object]:
+def _delta(cell: RedisCell, snapshot: Snapshot, filler: Filler, size: int, changed: int) -> dict[str, object]:
     """Change machines as commits of a few hundred claims do, then read the same delta again and again."""
-    before = cell.sync(snapshot.position)
+    before = cell.schedulers.sync(snapshot.position)
     snapshot.apply(before)
     machines = Random(f"sync/{changed}").sample(range(size), changed)
     for call in chunks(chunks([(machine, 1) for machine in machines], CLAIMS), CALL):
@@ -49,11 +49,11 @@ def _delta(cell: StoredCell, snapshot: Snapshot, filler: Filler, size: int, chan
     return {"machines": size, "changed": changed} | _timed(before.position, cell, snapshot)
 
 
-def _timed(since: Position, cell: StoredCell, snapshot: Snapshot) -> dict[str, object]:
+def _timed(since: Position, cell: RedisCell, snapshot: Snapshot) -> dict[str, object]:
     asking, taking, total = [], [], []
     for _ in range(SAMPLES):
         began = time.perf_counter()
-        reply: Reply = cell.sync(since)
+        reply: Reply = cell.schedulers.sync(since)
         answered = time.perf_counter()
         snapshot.apply(reply)
         ended = time.perf_counter()

@@ -21,7 +21,7 @@ from benchmarks.launch import Document, launch, progress
 from benchmarks.store import Store, StoreSettings
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import below, processes
@@ -115,7 +115,7 @@ class Bench:
     """A cell with one agent, and the processes that are measured."""
 
     store: Store
-    cell: StoredCell
+    cell: RedisCell
     client: Client
     group: ProcessSupervisor
 
@@ -124,7 +124,7 @@ class Bench:
         progress(f"tasks: {tasks} of {name}")
         used, began = self._cpu(), time.monotonic()
         job = self._submit(tasks, millicores, ["true"])
-        while (record := self.cell.job(job)) is None or not ended(record):
+        while (record := self.cell.jobs.get(job)) is None or not ended(record):
             if time.monotonic() - began > DEADLINE_SECONDS:
                 raise StoreError(f"{tasks} tasks did not end in {DEADLINE_SECONDS:g} s")
             time.sleep(POLL_SECONDS)

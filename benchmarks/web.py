@@ -26,7 +26,7 @@ from benchmarks.web_submissions import served
 from omega.cellstate.clock import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -83,9 +83,9 @@ def measure(settings: Settings) -> Document:
         }  # fmt: skip
 
 
-def _pages(store: Store, cell: StoredCell, requests: int) -> dict[str, Any]:
+def _pages(store: Store, cell: RedisCell, requests: int) -> dict[str, Any]:
     """Request each page of ``omega serve`` so many times; processor time of a page, and memory of the process."""
-    running, pending = cell.ids_by_name(["train-00001-000", "job1"]).values()
+    running, pending = cell.jobs.ids_by_name(["train-00001-000", "job1"]).values()
     paths = {page or "cell": page for page in PAGES}
     paths |= {"running job": f"jobs/{running}", "pending job": f"jobs/{pending}"}
     rows = {}
@@ -138,22 +138,22 @@ def _readings(
     }
 
 
-def fill(cell: StoredCell, machines: int, jobs: int) -> None:
+def fill(cell: RedisCell, machines: int, jobs: int) -> None:
     """Add machines with attributes, and jobs: half of them run, of half no task fits a machine."""
-    cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
+    cell.executors.register(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
     specs = (MachineSpec(f"m{i}", CAPACITY, {"rack": f"r{i // RACK}", "zone": f"z{i % 3}"}) for i in range(machines))
     for some in chunks(specs, 10_000):
-        cell.join(BENCH_EXECUTOR, some, now_ms())
+        cell.machines.join(BENCH_EXECUTOR, some, now_ms())
     filler, running = Filler(cell, "web", own_ids=True), jobs // 2
     places = ([((TASKS * job + task) % machines, 1) for task in range(TASKS)] for job in range(running))
     for number, call in enumerate(chunks(places, JOBS_PER_CALL), 1):
         filler.place(NEED, call)
-        while cell.receive(1):
+        while cell.executors.receive(1):
             pass
         if not number % 25:
             progress(f"web: {filler.tasks:,} tasks run")
     filler.leave()
-    cell.register_scheduler("batch/0", "bench", LEASE_MS, now_ms())
+    cell.schedulers.register("batch/0", "bench", LEASE_MS, now_ms())
     waiting = (
         JobSpec(
             f"{i:012x}", f"job{i}", "batch", (TaskGroup(LARGE, 1 + i % 10, 1_000),), spec={"user": f"user{i % USERS}"}
@@ -161,19 +161,19 @@ def fill(cell: StoredCell, machines: int, jobs: int) -> None:
         for i in range(jobs - running)
     )
     for chunk in chunks(waiting, JOBS_PER_CALL):
-        cell.submit(chunk, now_ms(), "bench")
+        cell.jobs.submit(chunk, now_ms(), "bench")
     progress(f"web: {machines:,} machines, {jobs:,} jobs")
 
 
 class Changer:
     """Changes a cell one version a call: submits a job, places it, ends its task."""
 
-    def __init__(self, cell: StoredCell, machines: int) -> None:
+    def __init__(self, cell: RedisCell, machines: int) -> None:
         """Register a scheduler."""
         self._cell, self._machines, self._number = cell, machines, 0
-        self._position = cell.sync(Position()).position
+        self._position = cell.schedulers.sync(Position()).position
         self._placement = cell.counters()["placements"]
-        self._membership = cell.register_scheduler(f"changing/{randbelow(10**6)}", token_hex(4), LEASE_MS, now_ms())
+        self._membership = cell.schedulers.register(f"changing/{randbelow(10**6)}", token_hex(4), LEASE_MS, now_ms())
 
     def change(self, versions: int) -> None:
         """Make so many versions, or a few more."""
@@ -184,15 +184,15 @@ class Changer:
         self._number += 1
         name, machine = f"change-{self._membership.incarnation}-{self._number}", self._number % self._machines
         cell = self._cell
-        cell.submit([JobSpec(name, name, "changing", (TaskGroup((1, 1), 1, 1_000),))], now_ms(), "bench")
+        cell.jobs.submit([JobSpec(name, name, "changing", (TaskGroup((1, 1), 1, 1_000),))], now_ms(), "bench")
         transaction = Transaction(name, (Claim(machine, 0, 1),))
         request = CommitRequest(self._membership, self._number, [transaction], self._position, now_ms(), executors=(1,))
-        reply = cell.commit(request)
+        reply = cell.schedulers.commit(request)
         self._position = reply.position
         if not reply.outcomes[0].accepted:
             raise StoreError(f"cell {cell.name}: a change was refused; is it a cell of its own?")
         self._placement += 1
-        if not sum(cell.end([TaskEnd(machine, self._placement, EndKind.FINISHED)], now_ms(), BENCH_EXECUTOR)):
+        if not sum(cell.executors.end([TaskEnd(machine, self._placement, EndKind.FINISHED)], now_ms(), BENCH_EXECUTOR)):
             raise StoreError(f"cell {cell.name}: a task was not there; is it a cell of its own?")
 
 

@@ -39,9 +39,9 @@ def measure(settings: Settings) -> Document:
     about = computer()
     with settings.measured_store() as store:
         cell = store.make_cell()
-        cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
-        cell.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", CAPACITY, {}) for i in range(MACHINES)], now_ms())
-        cell.register_scheduler("batch/0", "bench", LEASE_MS, now_ms())
+        cell.executors.register(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
+        cell.machines.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", CAPACITY, {}) for i in range(MACHINES)], now_ms())
+        cell.schedulers.register("batch/0", "bench", LEASE_MS, now_ms())
         with served(store) as (port, token, pid):
             results = {}
             for name, rate, jobs in (("single", settings.rate, 1), ("lists", settings.list_rate, settings.jobs)):

@@ -254,9 +254,9 @@ def _record(store: Store, side: Side, seconds: float, path: Path) -> Mapping[str
     cell = store.make_cell()
     join(cell, side.machines, (CORES, MEMORY))
     if side.limit is not None:
-        cell.set_limits("batch", Limits((side.limit, None)), now_ms(), "bench")
+        cell.pools.set_limits("batch", Limits((side.limit, None)), now_ms(), "bench")
     if side.weights is not None:
-        cell.set_pools(side.pools, 0, now_ms(), "bench")
+        cell.pools.set(side.pools, 0, now_ms(), "bench")
     settings = {
         DECISION: str(side.decision), PLACEMENT: side.placement, "OMEGA_DETECTION": side.detection,
         "OMEGA_MODE": side.commit,
@@ -283,7 +283,7 @@ def _record(store: Store, side: Side, seconds: float, path: Path) -> Mapping[str
                     time.sleep(min(left, POLL_SECONDS))
                     recorder.step()
                 if job is not None:
-                    cell.submit([job], now_ms(), "bench")
+                    cell.jobs.submit([job], now_ms(), "bench")
             recorder.end("time")
             for name, code in group.dead().items():
                 raise StoreError(f"{name}: {group.end_of(name, code)} (while measured)")

@@ -31,8 +31,8 @@ from omega.cellstate.cuts import PLACEMENTS_AHEAD
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput, StoreError, Unsuitable
 from omega.cellstate.lanes import BUCKET_SPAN, MOST_LANES
-from omega.cellstate.ports import StoredCell
 from omega.cellstate.primary import Content, Primary
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.cell_names import register
 from omega.cellstate.redis.image import BULK, CHUNK, KINDS, Image, Told, read_image
 from omega.cellstate.redis.link import confirm
@@ -64,7 +64,7 @@ def check_schema(backup: Image) -> None:
         raise Unsuitable(f"cell {backup.cell} {keys.other_rules(int(rules))}")
 
 
-def read_backup(cell: StoredCell, at_ms: int, told: Told = lambda _: None) -> Image:
+def read_backup(cell: RedisCell, at_ms: int, told: Told = lambda _: None) -> Image:
     """Read a cell, which schedulers may be changing. Raises StoreError, also when it changes too fast."""
     try:
         for _ in range(ATTEMPTS):
@@ -100,7 +100,7 @@ def _keep_primary(backup: Image) -> None:
             del hashes[name]
 
 
-def _read_measured(cell: StoredCell, backup: Image) -> None:
+def _read_measured(cell: RedisCell, backup: Image) -> None:
     """Read what agents measured: no version of the cell has it, and it expires together."""
     client: Any = cell.client
     key = keys.prefix(cell.name) + OUTPUT
@@ -110,7 +110,7 @@ def _read_measured(cell: StoredCell, backup: Image) -> None:
         backup.expiries |= {OUTPUT: left, OUTPUTS: left}
 
 
-def _read_log(cell: StoredCell, backup: Image, told: Told) -> None:
+def _read_log(cell: RedisCell, backup: Image, told: Told) -> None:
     client: Any = cell.client
     start = "-"
     while entries := client.xrange(keys.prefix(cell.name) + "log", start, f"{backup.version}-0", count=CHUNK):
@@ -306,7 +306,7 @@ def without_agent(backup: Image, live: Container[str]) -> dict[str, int]:
 def restore(
     client: "redis.Redis", backup: Image, name: str, at_ms: int, by: str, *, url: str = "",
     told: Told = lambda _: None,
-) -> StoredCell:  # fmt: skip
+) -> RedisCell:  # fmt: skip
     """Write the backup as cell `name`; an existing one is deleted first. Raises StoreError, Unsuitable.
 
     The cell exists only once everything is written: an interrupted restore starts again.
@@ -316,7 +316,7 @@ def restore(
     client = cell.client
     try:
         before = {each: int(client.hget(keys.prefix(name) + META, each) or 0) for each in AHEAD}
-        lease_ms = max([*leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
+        lease_ms = max([*leases(backup), *(record.lease_ms for record in cell.executors.records().values())], default=0)
         cell.delete()
         primary = primary_of_backup(backup, before)
         write_records(client, keys.prefix(name), backup, primary, told)

@@ -16,8 +16,8 @@ from omega.cellstate import derive, keys
 from omega.cellstate.derive import Difference
 from omega.cellstate.errors import Refused, StoreError
 from omega.cellstate.invariants import Violation
-from omega.cellstate.ports import StoredCell
 from omega.cellstate.primary import Primary
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.link import confirm
 from omega.cellstate.server import translate
 from omega.cellstate.verify import INDEXES, UNREADABLE, Log, Told, look
@@ -46,7 +46,7 @@ class Plan:
         return {key: dict(counts) for key, counts in found.items()}
 
 
-def repair(cell: StoredCell, at_ms: int, by: str, agrees: Callable[[Plan], bool], told: Told = str) -> Plan:
+def repair(cell: RedisCell, at_ms: int, by: str, agrees: Callable[[Plan], bool], told: Told = str) -> Plan:
     """Write the indexes of a cell anew where they differ from its primary records, if `agrees` says so of the plan.
 
     Nothing is written when other records contradict one another. Raises Refused when somebody changes the cell
@@ -75,8 +75,8 @@ def repair(cell: StoredCell, at_ms: int, by: str, agrees: Callable[[Plan], bool]
     return plan
 
 
-def _plan(cell: StoredCell, told: Told) -> tuple[Plan, Primary]:
-    if unusable := cell.unusable():
+def _plan(cell: RedisCell, told: Told) -> tuple[Plan, Primary]:
+    if unusable := cell.log.unusable():
         key, name, what = unusable[0]
         raise StoreError(f"cell {cell.name}: {f'{key} {name}'.rstrip()} {what}; restore a backup")
     log = Log(cell, told)

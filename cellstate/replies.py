@@ -1,4 +1,4 @@
-"""Replies of a cell, and values of the requests to it; the calls themselves are in `omega.cellstate.ports`."""
+"""Replies of a cell, and values of the requests to it; the calls themselves are in `omega.cellstate.redis`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -139,7 +139,7 @@ class CommitRequest:
 class Heartbeat(NamedTuple):
     """The answer to a renewal by an agent: the number of agents, its machine's state, the machine's runs.
 
-    `unsettled`: whether the agent is to confirm that it runs only these (`ExecutorStore.confirm_runs`).
+    `unsettled`: whether the agent is to confirm that it runs only these (`RedisExecutors.confirm_runs`).
     """
 
     agents: int

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from omega.cellstate import ranges
+from omega.cellstate.cell import Cell
 from omega.cellstate.cuts import Cut, Cuts
 from omega.cellstate.derive import Difference, differences, lives
 from omega.cellstate.errors import BadInput
@@ -36,7 +37,6 @@ from omega.cellstate.invariants import GROUP_RULES, OF_MEMORY, RULES, Violation,
 from omega.cellstate.logged_settings import terms_of
 from omega.cellstate.model import Gang, Job, JobState, Limits, MachineState
 from omega.cellstate.pools.records import digest, unpack_pool
-from omega.cellstate.ports import Audited
 from omega.cellstate.primary import Mail, Primary, Reading
 from omega.cellstate.replies import Rows
 from omega.cellstate.tasks import TaskLoss
@@ -115,7 +115,7 @@ class Report:
 class Log:
     """Replays a cell's log; restarts when the log was trimmed during the reading."""
 
-    def __init__(self, cell: Audited, told: Told = str, since: int = 0) -> None:
+    def __init__(self, cell: Cell, told: Told = str, since: int = 0) -> None:
         """Begin with the oldest version in the log that is after `since`."""
         self.cell, self.told, self.since, self.margin = cell, told, since, 0
         self.chunk = 1
@@ -124,7 +124,7 @@ class Log:
 
     def begin(self) -> None:
         """Restart, a margin after the oldest version once it was trimmed during the reading."""
-        now = self.cell.changed_records(0, 0)
+        now = self.cell.log.changed_records(0, 0)
         oldest = now.first + self.margin if now.first > 1 else now.first
         first = min(max(oldest, self.since + 1), now.version + 1)
         self.at, self.floor = first - 1, self.cell.counters()["floor"]
@@ -132,15 +132,15 @@ class Log:
 
     def follow(self, to: int | None = None) -> bool:
         """Replay up to version `to`, or the newest; return False when facts were trimmed before they were read."""
-        target = self.cell.changed_records(0, 0).version if to is None else to
+        target = self.cell.log.changed_records(0, 0).version if to is None else to
         if target < self.at:
             return self.lose()
         while self.at < target:
             most = min(self.chunk, target - self.at)
             self.cell.unreadable.clear()
-            facts = self.cell.facts(self.at, most)
+            facts = self.cell.log.facts(self.at, most)
             self.unreadable |= self.cell.unreadable
-            if self.cell.changed_records(target, 0).first > self.at + 1:
+            if self.cell.log.changed_records(target, 0).first > self.at + 1:
                 return self.lose()
             self.books.feed([fact for fact in facts if fact.version <= target])
             self.books.forget(self.floor)
@@ -156,7 +156,7 @@ class Log:
         return False
 
 
-def verify(cell: Audited, told: Told = str, since: int = 0) -> Report:
+def verify(cell: Cell, told: Told = str, since: int = 0) -> Report:
     """Check every invariant on a cell, which schedulers may be changing. Raises StoreError.
 
     `told` is called with what is being read or checked. Facts up to version `since` are not checked.
@@ -170,8 +170,8 @@ def verify(cell: Audited, told: Told = str, since: int = 0) -> Report:
             gc.enable()
 
 
-def _verify(cell: Audited, told: Told, since: int) -> Report:
-    if unusable := cell.unusable():
+def _verify(cell: Cell, told: Told, since: int) -> Report:
+    if unusable := cell.log.unusable():
         wrong = tuple(Violation(6, what, f"{key} {name}".rstrip()) for key, name, what in unusable)
         return Report(dict.fromkeys(("machines", "tasks", "jobs", "facts"), 0), wrong, True, 0, 0)
     log = Log(cell, told, since)
@@ -189,13 +189,13 @@ def _verify(cell: Audited, told: Told, since: int) -> Report:
     return _report(unread, log.books, {}, settled=False, cuts=cell.cuts())
 
 
-def look(cell: Audited, log: Log) -> tuple[Reading, ByPlace] | None:
+def look(cell: Cell, log: Log) -> tuple[Reading, ByPlace] | None:
     """Read the cell once and check it. None when it changes too fast to be read."""
     # The log is trimmed at its old end, so that end is read before the cell.
     if not log.follow():
         return None
     cell.unreadable.clear()
-    reading = cell.read_records(log.told)
+    reading = cell.log.read_records(log.told)
     if reading is None or not log.follow(reading.primary.version):
         return None
     log.told("rules")

@@ -14,10 +14,10 @@ from omega.cellstate.errors import Refused
 from omega.cli import render
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.many_cells.opened import OpenCells
 
-Closing = TypeVar("Closing", bound="StoredCell")
+Closing = TypeVar("Closing", bound="RedisCell")
 
 IN_PART = 3
 """Exit code of a command that left out a cell."""
@@ -98,7 +98,7 @@ class App:
 
         return which(self.cells(), self.shown_url, surely=surely)
 
-    def open(self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False) -> "StoredCell":
+    def open(self, name: str | None = None, *, to_change: bool = False, any_schema: bool = False) -> "RedisCell":
         """Open the cell `name`, or the selected one; it is closed when the command ends. Raises Refused when unknown.
 
         `to_change`: also read the live schedulers, which the command's changes then notify.
@@ -109,7 +109,7 @@ class App:
         cell = self.closing(connect_cell(self.url, name or self.which(), any_schema=any_schema))
         self._at_end(lambda: _warn_of_unreadable(cell))
         if to_change:
-            cell.members()
+            cell.schedulers.members()
         return cell
 
     def several(self, *, all_cells: bool = False) -> "Sequence[str] | None":
@@ -185,7 +185,7 @@ class App:
         return now_ms()
 
 
-def _warn_of_unreadable(cell: "StoredCell") -> None:
+def _warn_of_unreadable(cell: "RedisCell") -> None:
     """Warn about records that the command skipped because they cannot be read."""
     left_out = sorted(f"{key} {field}" for key, field in cell.unreadable)
     if left_out:

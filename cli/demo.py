@@ -21,7 +21,7 @@ from omega.queries import units
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from omega.cellstate.ports import Cell
+    from omega.cellstate.cell import Cell
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.workload_replay import WorkloadReplay
     from omega.workload import Workload
@@ -58,7 +58,7 @@ def _fresh_cell(app: App, name: str, workload: "Workload") -> "Cell":
     client = connect(app.url)
     if name in app.cells():
         cell = open_cell(client, name, app.url, any_schema=True)
-        if any(alive for _, alive, _ in cell.members().values()):
+        if any(alive for _, alive, _ in cell.schedulers.members().values()):
             raise BadInput(f"cell {name}: has running schedulers; stop them, or choose another cell with --cell")
         cell.delete()
     keep = len(workload.residents) + len(workload.arrivals) + 1000
@@ -116,9 +116,9 @@ def _watch(bars: "Bars", replay: "WorkloadReplay") -> float:
 
 def stop_jobs(cell: "Cell", at_ms: int, by: str) -> int:
     """Stop the jobs that are left and return their number: the machines are gone, so they would wait without end."""
-    left = [head.id for head in cell.job_heads() if head.state in (JobState.ACTIVE, JobState.HELD)]
+    left = [head.id for head in cell.jobs.heads() if head.state in (JobState.ACTIVE, JobState.HELD)]
     for job_id in left:
-        cell.stop(job_id, at_ms, by)
+        cell.jobs.stop(job_id, at_ms, by)
     return len(left)
 
 
@@ -134,7 +134,7 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float, *, e
     """Print the result; with `ended` stop the jobs that are left afterwards."""
     from omega.cellstate.verify import verify
 
-    figures, pending = cell.figures(), sum(cell.queue_depths().values())
+    figures, pending = cell.schedulers.figures(), sum(cell.schedulers.queue_depths().values())
     with render.busy("checking every invariant", quiet=app.as_json):
         report = verify(cell)
     if app.as_json:
@@ -194,7 +194,7 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float, *, e
 def _await_figures(cell: "Cell", tasks: int) -> None:
     """Wait, not for long, until the figures of running schedulers count all tasks."""
     until = time.monotonic() + FIGURES_SECONDS
-    while sum(each["tasks"] for each in cell.figures().values()) < tasks and time.monotonic() < until:
+    while sum(each["tasks"] for each in cell.schedulers.figures().values()) < tasks and time.monotonic() < until:
         time.sleep(LOOK_SECONDS)
 
 

@@ -14,7 +14,7 @@ from omega.queries.event_list import Filter, Missing, Tail, job_id, list_events,
 from omega.queries.events import KINDS, Event, current_kind
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 POLL_SECONDS = 0.2
 
@@ -72,7 +72,7 @@ def command(
 class _Printer:
     """Prints events as lines of text, or as JSON lines."""
 
-    def __init__(self, cell: "Queries", as_json: bool) -> None:
+    def __init__(self, cell: "Cell", as_json: bool) -> None:
         from omega.queries.names import Names
 
         self.cell, self.as_json = cell, as_json

@@ -11,7 +11,7 @@ from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import OperatorStore
+    from omega.cellstate.redis import RedisCell
 
 over_option = click.option(
     "--over",
@@ -24,7 +24,7 @@ over_option = click.option(
 
 def settle(
     app: App,
-    cell: "OperatorStore",
+    cell: "RedisCell",
     what: str,
     mode: str,
     excess: Callable[[], Mapping[str, int]],

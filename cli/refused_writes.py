@@ -7,10 +7,10 @@ from omega.cli import render
 from omega.queries.cells import writes_json
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.redis import RedisCell
 
 
-def warn_of_refused_writes(cell: "Queries", *, as_json: bool) -> dict[str, str | None]:
+def warn_of_refused_writes(cell: "RedisCell", *, as_json: bool) -> dict[str, str | None]:
     """Print the warning in text; return the field of the JSON document, None where the store takes writes."""
     document = writes_json(cell)
     if (reason := document["refuses_writes"]) and not as_json:

@@ -30,14 +30,14 @@ from omega.queries.failures import NewFailures
 from omega.queries.fleet import Fleet
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.web.server import Serving
 
 LOOK_SECONDS = 0.5
 
 
-def _open(app: App, name: str) -> "StoredCell":
+def _open(app: App, name: str) -> "RedisCell":
     """Return the cell, created if absent. Raises Refused when schedulers already run in it."""
     from omega.cellstate.server import connect
     from omega.cellstate.store import create_cell
@@ -45,7 +45,7 @@ def _open(app: App, name: str) -> "StoredCell":
     if name not in app.cells():
         return app.closing(create_cell(connect(app.url), name, url=app.url))
     cell = app.open(name)
-    alive = [_at(member, figures) for member, (_, holds, figures) in cell.members().items() if holds]
+    alive = [_at(member, figures) for member, (_, holds, figures) in cell.schedulers.members().items() if holds]
     if alive:
         remedy = "stop it first (omega down), or choose another cell with --cell"
         raise Refused(f"cell {name} is already up ({'; '.join(alive)}); {remedy}")
@@ -57,23 +57,23 @@ def _at(member: str, figures: Mapping[str, Any]) -> str:
     return f"{member}, pid {figures['pid']} on {figures['host']}" if figures.get("pid") else member
 
 
-def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, attributes: AttributeValues) -> None:
+def _join(cell: "RedisCell", machines: int, cpu: str, memory: str, attributes: AttributeValues) -> None:
     from omega.cellstate.model import MachineSpec
     from omega.live.simulated.executor import SimulatedExecutor
 
     capacity = cell.dimensions.parse_capacity({"cpu": cpu, "memory": memory})
     wanted = [MachineSpec(f"m{number}", capacity, attributes_of(attributes, number)) for number in range(machines)]
-    indices = cell.machine_indices([machine.name for machine in wanted])
-    there = {machine.name for machine in cell.machines_at(sorted(indices.values()))}
+    indices = cell.machines.indices([machine.name for machine in wanted])
+    there = {machine.name for machine in cell.machines.at(sorted(indices.values()))}
     SimulatedExecutor(cell, DEFAULT_EXECUTOR, since_1970).join(
         [machine for machine in wanted if machine.name not in there]
     )
 
 
-def _simulated(cell: "StoredCell", *, expected: bool) -> bool:
+def _simulated(cell: "RedisCell", *, expected: bool) -> bool:
     """Return whether to run simulated machines; warns about machines of an earlier run."""
     try:
-        machines = cell.machines_of(DEFAULT_EXECUTOR)
+        machines = cell.executors.machines_of(DEFAULT_EXECUTOR)
     except Refused:
         return False
     count = sum(state is not MachineState.GONE for _, state in machines)
@@ -83,17 +83,17 @@ def _simulated(cell: "StoredCell", *, expected: bool) -> bool:
     return count > 0
 
 
-def _line(cell: "StoredCell", group: "ProcessSupervisor") -> str:
-    figures = {name: each for name, each in cell.figures().items() if name in group.members}
+def _line(cell: "RedisCell", group: "ProcessSupervisor") -> str:
+    figures = {name: each for name, each in cell.schedulers.figures().items() if name in group.members}
     conflicts, accepted = (sum(each[name] for each in figures.values()) for name in ("conflicts", "accepted"))
     placed = sum(each["tasks"] for each in figures.values())
-    waiting = sum(cell.queue_depths().values())
+    waiting = sum(cell.schedulers.queue_depths().values())
     fraction = conflicts / accepted if accepted else 0.0
     counts = f"{placed:,} tasks placed · {waiting:,} jobs pending · conflicts {fraction:.3f}"
     return f"{len(group.members)} processes · {counts}"
 
 
-def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: float | None) -> None:
+def _watch(app: App, cell: "RedisCell", group: "ProcessSupervisor", seconds: float | None) -> None:
     """Show a status line until the time is over or Ctrl-C; restart processes that end."""
     screen = render.console(stderr=True)
     refused = away = ""
@@ -122,7 +122,7 @@ def _tell_away(before: str, now: str) -> str:
     return now
 
 
-def _tell_refused(cell: "StoredCell", before: str) -> str:
+def _tell_refused(cell: "RedisCell", before: str) -> str:
     """Print once that the store refuses writes, and once that it takes them again; return why it refuses them."""
     now = cell.refuses_writes()
     if bool(now) != bool(before):
@@ -131,7 +131,7 @@ def _tell_refused(cell: "StoredCell", before: str) -> str:
 
 
 def _announce(
-    app: App, cell: "StoredCell", group: "ProcessSupervisor", serving: "Serving | None", *, offers: bool
+    app: App, cell: "RedisCell", group: "ProcessSupervisor", serving: "Serving | None", *, offers: bool
 ) -> None:
     """Print what runs; `offers`: this computer runs tasks."""
     pids = {member: process.pid for member, process in group.members.items()}

@@ -10,10 +10,10 @@ from omega.cellstate.model import MOST_PRECEDENCE, Limits
 from omega.cellstate.resources import Dimensions, format_amount, shown
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
     from omega.cellstate.pools import Pools
     from omega.cellstate.pools.records import PoolUse
-    from omega.cellstate.ports import JobStore, OperatorStore, Queries
     from omega.cellstate.snapshot import Resident
     from omega.schedulers.preemption.victims import Victim
 
@@ -26,12 +26,12 @@ MOST_JOBS = 1_000
 
 
 def set_limits(
-    cell: "JobStore | OperatorStore", kind: str, wanted: Mapping[str, Any], now_ms: int, by: str, *, clear: bool = False
+    cell: "Cell", kind: str, wanted: Mapping[str, Any], now_ms: int, by: str, *, clear: bool = False
 ) -> Limits:
     """Change the limits of a kind, see `changed`, and return them; with `clear` from none at all. BadInput, Refused."""
-    now = cell.kinds().get(kind)
+    now = cell.pools.kinds().get(kind)
     limits = changed(cell.dimensions, None if clear or now is None else now.limits, wanted)
-    cell.set_limits(kind, limits, now_ms, by)
+    cell.pools.set_limits(kind, limits, now_ms, by)
     return limits
 
 
@@ -77,12 +77,12 @@ def _range(value: Any) -> tuple[int, int]:
 # The use above a limit
 
 
-def excess_of_kind(cell: "Queries", kind: str, wanted: Limits | None = None) -> dict[str, int]:
+def excess_of_kind(cell: "Cell", kind: str, wanted: Limits | None = None) -> dict[str, int]:
     """Return by how much the use of a kind exceeds its limits, by resource or ``jobs``; empty when it does not.
 
     `wanted`: the limits that a dry run would set.
     """
-    use = cell.kinds().get(kind)
+    use = cell.pools.kinds().get(kind)
     if use is None:
         return {}
     limits = use.limits if wanted is None else wanted
@@ -91,13 +91,13 @@ def excess_of_kind(cell: "Queries", kind: str, wanted: Limits | None = None) -> 
     return _excess(dict(zip(names, pairs, strict=True)))
 
 
-def excess_of_pool(cell: "JobStore | OperatorStore", pool: str, wanted: "Pools | None" = None) -> dict[str, int]:
+def excess_of_pool(cell: "Cell", pool: str, wanted: "Pools | None" = None) -> dict[str, int]:
     """Return by how much the use of a pool exceeds its limits, by resource, ``tasks`` or ``jobs``.
 
     `wanted`: the pools that a dry run would set.
     """
     if wanted is None:
-        use, limits = cell.pool_use().get(pool), cell.pools().by_name[pool].upper
+        use, limits = cell.pools.use().get(pool), cell.pools.get().by_name[pool].upper
     else:
         use, limits = _use_of_pool(cell, pool, wanted), wanted.by_name[pool].upper
     if use is None:
@@ -106,12 +106,12 @@ def excess_of_pool(cell: "JobStore | OperatorStore", pool: str, wanted: "Pools |
     return _excess({name: (held[name], limit) for name, limit in limits.items()})
 
 
-def _use_of_pool(cell: "JobStore | OperatorStore", pool: str, pools: "Pools") -> "PoolUse":
+def _use_of_pool(cell: "Cell", pool: str, pools: "Pools") -> "PoolUse":
     """Return the use of a pool from its jobs; the store has it only of pools that carry limits already."""
     from omega.cellstate.pools.records import PoolUse  # noqa: PLC0415
 
     belongs, amounts, jobs, tasks = jobs_of_pool(pools, pool), [0] * len(cell.dimensions), 0, 0
-    for job in cell.jobs():
+    for job in cell.jobs.all():
         if job.placed and belongs(job):
             jobs, tasks = jobs + 1, tasks + job.placed
             for group in job.groups:
@@ -148,7 +148,7 @@ class Settled(NamedTuple):
 
 
 def evict(
-    cell: "JobStore | OperatorStore",
+    cell: "Cell",
     excess: Callable[[], Mapping[str, int]],
     belongs: "Callable[[Job], bool]",
     now_ms: Callable[[], int],
@@ -162,7 +162,7 @@ def evict(
     from omega.schedulers.over_limit import end_victims, over_limit  # noqa: PLC0415
 
     evicted, freed, over = 0, Counter[str](), excess()
-    jobs = [job for job in cell.jobs() if belongs(job)] if over else []
+    jobs = [job for job in cell.jobs.all() if belongs(job)] if over else []
     jobs.sort(key=lambda job: (job.precedence, -job.order))
     for start in range(0, len(jobs) if over else 0, MOST_JOBS):
         some = {job.id: job for job in jobs[start : start + MOST_JOBS]}
@@ -179,7 +179,7 @@ def evict(
     return evicted, freed
 
 
-def _held(cell: "Queries", victims: "Sequence[Victim]", residents: "Sequence[Resident]") -> Counter[str]:
+def _held(cell: "Cell", victims: "Sequence[Victim]", residents: "Sequence[Resident]") -> Counter[str]:
     """Return what victims hold, by resource, ``tasks`` and ``jobs``: a job whose tasks all are victims counts."""
     left, found = Counter[str](), Counter[str]()
     for each in residents:
@@ -209,7 +209,7 @@ def _less(over: Mapping[str, int], freed: Mapping[str, int]) -> dict[str, int]:
 
 
 def settle(
-    cell: "JobStore | OperatorStore",
+    cell: "Cell",
     what: str,
     excess: Callable[[], Mapping[str, int]],
     belongs: "Callable[[Job], bool] | None",

@@ -12,15 +12,15 @@ from omega.queries.machines import machines_to_change, tasks_on
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Machine, MachineSpec, Run
-    from omega.cellstate.ports import OperatorStore, Queries
 
 JOIN_CHUNK = 1_000
 """Machines per call: a few milliseconds of the server's time."""
 
 
 def add(
-    cell: "OperatorStore",
+    cell: "Cell",
     executor: str,
     specs: "Sequence[MachineSpec]",
     now_ms: int,
@@ -32,7 +32,7 @@ def add(
     """
     fresh = _fresh(cell, specs)
     for start in range(0, len(fresh), JOIN_CHUNK):
-        cell.join(executor, fresh[start : start + JOIN_CHUNK], now_ms)
+        cell.machines.join(executor, fresh[start : start + JOIN_CHUNK], now_ms)
         progress(min(start + JOIN_CHUNK, len(fresh)), len(fresh))
     same = len(specs) - len(fresh)
     if same:
@@ -41,16 +41,16 @@ def add(
     return {"cell": cell.name, "added": added, "unchanged": same, "executor_lives": executor_lives(cell, executor)}
 
 
-def executor_lives(cell: "Queries", executor: str) -> bool:
+def executor_lives(cell: "Cell", executor: str) -> bool:
     """Return whether an executor holds its lease."""
-    known = cell.executor_records()
+    known = cell.executors.records()
     return executor in known and known[executor].lives
 
 
-def _fresh(cell: "OperatorStore", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
+def _fresh(cell: "Cell", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
     """Return those that are not there. Duplicate when one is there with other amounts or attributes."""
-    indices = cell.machine_indices([spec.name for spec in specs])
-    known = {machine.name: machine for machine in cell.machines_at(sorted(indices.values()))}
+    indices = cell.machines.indices([spec.name for spec in specs])
+    known = {machine.name: machine for machine in cell.machines.at(sorted(indices.values()))}
     for spec in specs:
         there = known.get(spec.name)
         if there is not None and (there.capacity, dict(there.attributes)) != (spec.capacity, dict(spec.attributes)):
@@ -65,20 +65,22 @@ def _fresh(cell: "OperatorStore", specs: "Sequence[MachineSpec]") -> "list[Machi
 
 
 def set_state(
-    cell: "OperatorStore", names: Sequence[str], to: MachineState, now_ms: int, by: str, deadline_ms: int | None = None
+    cell: "Cell", names: Sequence[str], to: MachineState, now_ms: int, by: str, deadline_ms: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
     """Set the state of machines; return the document, and warnings. Refused for names that mean no machine.
 
     `deadline_ms`: after this time the machines' tasks are evicted; None clears an earlier deadline.
     """
     machines = machines_to_change(cell, names)
-    agents = {agent.number for agent in cell.agents().values() if agent.lives} if to is MachineState.GONE else ()
+    agents = (
+        {agent.number for agent in cell.executors.agents().values() if agent.lives} if to is MachineState.GONE else ()
+    )
     answers = []
     for machine in machines:
-        put_back = cell.set_machine_state(machine.index, to, now_ms, by)
-        cell.set_deadline(machine.index, deadline_ms)
+        put_back = cell.machines.set_state(machine.index, to, now_ms, by)
+        cell.machines.set_deadline(machine.index, deadline_ms)
         answers.append((machine, put_back))
-    runs = cell.runs([machine.index for machine in machines])
+    runs = cell.machines.runs([machine.index for machine in machines])
     if cell.dry and to in (MachineState.DOWN, MachineState.GONE):
         runs = []  # none would be running
     left = tasks_on(runs)
@@ -100,9 +102,9 @@ def set_state(
     return {"cell": cell.name, "machines": changed}, warnings
 
 
-def _endless(cell: "Queries", runs: "Sequence[Run]", names: Mapping[int, str]) -> list[str]:
+def _endless(cell: "Cell", runs: "Sequence[Run]", names: Mapping[int, str]) -> list[str]:
     """Return a warning for each machine that services keep from becoming empty."""
-    there = cell.jobs_by_id(sorted({run.job for run in runs if not run.leaving}))
+    there = cell.jobs.by_id(sorted({run.job for run in runs if not run.leaving}))
     services = defaultdict[int, set[str]](set)
     for run in runs:
         job = there.get(run.job)
@@ -116,7 +118,7 @@ def _endless(cell: "Queries", runs: "Sequence[Run]", names: Mapping[int, str]) -
 
 
 def set_attributes(
-    cell: "OperatorStore", name: str, changes: Mapping[str, str | None], now_ms: int, by: str, *, evict: bool = False
+    cell: "Cell", name: str, changes: Mapping[str, str | None], now_ms: int, by: str, *, evict: bool = False
 ) -> dict[str, Any]:
     """Set attributes of a machine; None removes one. Refused when tasks must leave its pool tree, unless `evict`."""
     from omega.pools.leaving import after_attributes, check
@@ -124,8 +126,8 @@ def set_attributes(
     machine = machines_to_change(cell, [name])[0]
     leaving = after_attributes(cell, machine.index, changes)
     check(leaving, f"machine {machine.name}", evict=evict)
-    cell.set_machine_attributes(machine.index, changes, now_ms, by)
-    ((_, now),) = cell.described([machine.index])
+    cell.machines.set_attributes(machine.index, changes, now_ms, by)
+    ((_, now),) = cell.machines.described([machine.index])
     return {
         "cell": cell.name,
         "name": machine.name,
@@ -136,7 +138,7 @@ def set_attributes(
 
 
 def resize(
-    cell: "OperatorStore", name: str, amounts: Mapping[str, str | float], now_ms: int, by: str, *, evict: bool = False
+    cell: "Cell", name: str, amounts: Mapping[str, str | float], now_ms: int, by: str, *, evict: bool = False
 ) -> dict[str, Any]:
     """Change the capacity of a machine in some resources. Refused when more is allocated, unless `evict` is set.
 
@@ -148,7 +150,7 @@ def resize(
     capacity = [old if new is None else new for old, new in zip(machine.capacity, given, strict=True)]
     victims = _victims(cell, machine) if evict else []
     try:
-        evicted = cell.set_machine_capacity(machine.index, given, now_ms, by, victims)
+        evicted = cell.machines.set_capacity(machine.index, given, now_ms, by, victims)
     except Refused:
         raise Refused(
             f"machine {machine.name}: has more allocated than {units.amounts(cell.dimensions, capacity)}; "
@@ -163,12 +165,12 @@ def resize(
     }
 
 
-def _victims(cell: "Queries", machine: "Machine") -> list[tuple[int, int]]:
+def _victims(cell: "Cell", machine: "Machine") -> list[tuple[int, int]]:
     """Return all placements of a machine as (placement, tasks), in eviction order; the store evicts only as needed."""
     from omega.cellstate.ranges import count
 
-    runs = [run for run in cell.runs([machine.index]) if not run.leaving]
-    jobs = {run.job: cell.job(run.job) for run in runs}
+    runs = [run for run in cell.machines.runs([machine.index]) if not run.leaving]
+    jobs = {run.job: cell.jobs.get(run.job) for run in runs}
     precedence = {job_id: job.precedence if job else 0 for job_id, job in jobs.items()}
     runs.sort(key=lambda run: (precedence[run.job], -run.placement))
     return [(run.placement, count(run.tasks)) for run in runs]

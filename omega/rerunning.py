@@ -18,7 +18,7 @@ from omega.users import SOURCES
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore, Queries
+    from omega.cellstate.redis import RedisCell
 
 ORIGIN = "rerun_of"
 """The annotation of a job that was submitted again: the id of its origin."""
@@ -27,7 +27,7 @@ _OWN = ("user", *SOURCES.values(), "submission", "targets", "version", "versions
 
 
 def rerun(
-    cell: "JobStore",
+    cell: "RedisCell",
     job: "Job",
     name: str | None,
     *,
@@ -63,7 +63,7 @@ def rerun(
     return JobSpec(job_id, called, job.kind, made, job.precedence, job.gang, spec, gang_min=least)
 
 
-def _failed(cell: "Queries", job: "Job", current: Sequence[int]) -> dict[int, list[int]]:
+def _failed(cell: "RedisCell", job: "Job", current: Sequence[int]) -> dict[int, list[int]]:
     """Return the failed tasks of these groups. Refused when there are none, or more than results name."""
     chosen: dict[int, list[int]] = {number: [] for number in current}
     for row in job_tasks(cell, job).of("failed").rows:

@@ -21,7 +21,7 @@ from omega.users import STATED, owned, user_of
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.pools import Pools
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import Submitted
     from omega.jobfile.reader import JobFile
 
@@ -39,20 +39,20 @@ def new_id() -> str:
     return secrets.token_hex(6)
 
 
-def rerun_name(cell: "JobStore", origin: "Job", job_id: str) -> str:
+def rerun_name(cell: "RedisCell", origin: "Job", job_id: str) -> str:
     """Return a name for a job that repeats another one: its name, of a live one with ``-rerun`` or a part of the id."""
     stem = origin.name[: MOST_NAME - len("-rerun-0000")].removesuffix("-rerun")
     return origin.name if _is_free(cell, origin.name) else free_name(cell, f"{stem}-rerun", job_id)
 
 
-def free_name(cell: "JobStore", name: str, job_id: str) -> str:
+def free_name(cell: "RedisCell", name: str, job_id: str) -> str:
     """Return a name for a new job: `name`, with a part of its id where a live job has that."""
     return name if _is_free(cell, name) else f"{name}-{job_id[:4]}"
 
 
-def _is_free(cell: "JobStore", name: str) -> bool:
-    holder = cell.ids_by_name([name]).get(name)
-    job = None if holder is None else cell.job(holder)
+def _is_free(cell: "RedisCell", name: str) -> bool:
+    holder = cell.jobs.ids_by_name([name]).get(name)
+    job = None if holder is None else cell.jobs.get(holder)
     return job is None or ended(job)
 
 
@@ -80,7 +80,7 @@ def job_file(name: str, data: bytes) -> "JobFile":
 
 
 def jobs_of(
-    cell: "JobStore",
+    cell: "RedisCell",
     files: "Sequence[JobFile | JobSpec]",
     fields: KindFields | None = None,
     next_id: "Callable[[], str]" = new_id,
@@ -93,7 +93,7 @@ def jobs_of(
 
 
 def prepared(
-    cell: "JobStore", specs: "Sequence[JobSpec]", user: str | None, fields: KindFields | None = None
+    cell: "RedisCell", specs: "Sequence[JobSpec]", user: str | None, fields: KindFields | None = None
 ) -> "list[JobSpec]":
     """Return jobs as they are submitted: with their users, admitted, and the fields of their policies checked.
 
@@ -118,24 +118,24 @@ def _owned(spec: "JobSpec", user: str, source: str) -> "JobSpec":
     return spec if wanted == spec.spec else replace(spec, spec=wanted)
 
 
-def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
+def check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Raise Overtaken when one of the jobs exists."""
     for spec in specs:
-        there = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
+        there = cell.jobs.get(spec.id) or cell.jobs.get(cell.jobs.id_of(spec.name) or "")
         if there is not None:
             raise Overtaken(f"job {spec.name}: exists ({there.id}), its modify index is {there.modified}")
 
 
-def check_names(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
+def check_names(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
     for spec, holder in names_taken(cell, specs):
         raise taken(spec, holder, by_id=False)
 
 
-def names_taken(cell: "JobStore", specs: "Sequence[JobSpec]") -> "Iterator[tuple[JobSpec, str]]":
+def names_taken(cell: "RedisCell", specs: "Sequence[JobSpec]") -> "Iterator[tuple[JobSpec, str]]":
     """Yield the jobs whose names other live jobs have, with the id of that job."""
-    holders = cell.ids_by_name([spec.name for spec in specs]) if specs else {}
-    jobs = cell.jobs_by_id(sorted(set(holders.values()))) if holders else {}
+    holders = cell.jobs.ids_by_name([spec.name for spec in specs]) if specs else {}
+    jobs = cell.jobs.by_id(sorted(set(holders.values()))) if holders else {}
     for spec in specs if jobs else ():
         holder = jobs.get(holders.get(spec.name, spec.id))
         if holder is not None and holder.id != spec.id and not ended(holder):
@@ -168,13 +168,13 @@ def taken(spec: "JobSpec", holder: str, *, by_id: bool) -> Duplicate:
     )
 
 
-def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
+def check_pools(cell: "RedisCell", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
     """Refuse jobs whose pool is configured for others, holds no jobs or is unknown once pools are configured.
 
     A job without a pool belongs to that of its user, which exists while the user has jobs. The store checks names of
     pools as well; users are not authenticated beyond what the connection proves (docs/jobs.md).
     """
-    pools = cell.pools() if pools is None else pools
+    pools = cell.pools.get() if pools is None else pools
     if not pools.configured:
         return
     for spec in specs:
@@ -195,7 +195,7 @@ def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]", pools: "Pools | No
 
 
 def submit(
-    cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
+    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
 ) -> "Iterator[Submitted]":
     """Submit jobs, and yield the store's answers a call at a time. Raises Refused or Duplicate for one not taken."""
     check_pools(cell, specs)
@@ -207,19 +207,19 @@ def submit(
 
 
 def answers_to(
-    cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
+    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool = False
 ) -> "Iterator[Submitted]":
     """Submit jobs that were checked, and yield the store's answers, also of those that it does not take."""
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
         for spec, answer in zip(chunk, _acknowledged(cell, chunk, now_ms, by, hold=hold), strict=True):
             if plan := spec.spec.get(PLAN):
-                cell.claim_directory(plan["output"], spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
+                cell.shards.claim_directory(plan["output"], spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
             yield answer
 
 
 def _acknowledged(
-    cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool
+    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool
 ) -> "list[Submitted]":
     """Submit jobs in one call, which is repeated under the same ids while too few replicas have them.
 
@@ -227,39 +227,39 @@ def _acknowledged(
     """
     for _ in range(TRIES - 1):
         with suppress(NotReplicated):
-            return cell.submit(specs, now_ms, by, held=hold)
+            return cell.jobs.submit(specs, now_ms, by, held=hold)
     try:
-        return cell.submit(specs, now_ms, by, held=hold)
+        return cell.jobs.submit(specs, now_ms, by, held=hold)
     except NotReplicated as error:
         others = f" (and {len(specs) - 1:,} more)" if len(specs) > 1 else ""
         remedy = f"see omega job status {specs[0].id}{others} before you submit again"
         raise NotReplicated(error.state, remedy) from error
 
 
-def claim_outputs(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
+def claim_outputs(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Claim the output directories of MapReduce jobs, by their ids; raise Refused for one that a live job has."""
     outputs = {spec.id: plan["output"] for spec in specs if (plan := spec.spec.get(PLAN))}
     claimed: list[tuple[str, str]] = []
     for spec in specs:
         if path := outputs.get(spec.id):
-            holder = cell.claim_directory(path, spec.id, expire_ms=UNSENT_MS)
+            holder = cell.shards.claim_directory(path, spec.id, expire_ms=UNSENT_MS)
             claimed += [] if holder else [(path, spec.id)]
             why = f"overlaps that of the live job {holder}" if holder else ""
             if not why and (reader := _reader(cell, specs, spec)):
                 why = f"is within {reader}"
             if why:
                 for known, job_id in claimed:
-                    cell.claim_directory(known, job_id, expire_ms=0)
+                    cell.shards.claim_directory(known, job_id, expire_ms=0)
                 raise Refused(f"job {spec.name}: output {path} {why}; name another directory")
 
 
-def _reader(cell: "JobStore", specs: "Sequence[JobSpec]", own: "JobSpec") -> str:
+def _reader(cell: "RedisCell", specs: "Sequence[JobSpec]", own: "JobSpec") -> str:
     """Return whose input contains the output of a job, of live jobs and of those of its submission; "" if no one's."""
     from omega.mapreduce.plan import MapReducePlan
 
     output = str(own.spec[PLAN]["output"])
-    live = cell.jobs_by_id(sorted(set(cell.directories().values()) - {spec.id for spec in specs})).values()
-    stored = cell.specs([job.id for job in live if not ended(job)])
+    live = cell.jobs.by_id(sorted(set(cell.shards.directories().values()) - {spec.id for spec in specs})).values()
+    stored = cell.jobs.specs([job.id for job in live if not ended(job)])
     others = [(f"the live job {job_id}", said) for job_id, said in stored.items()]
     for name, said in [*others, *((f"job {spec.name}", spec.spec) for spec in specs if spec is not own)]:
         plan = MapReducePlan.read(said)

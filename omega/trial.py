@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
-from omega.cellstate.ports import Cell
 from omega.experiments.configuration import Configuration
 from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Result, Settings, Simulation

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 SOURCES: Mapping[str, str] = {"login": "verified", "vouched": "vouched"}
 """The fields of a job's specification that name the source of its user; a job without either has a stated one."""
@@ -20,7 +20,7 @@ class VouchedUser(str):
     __slots__ = ()
 
 
-def user_of(cell: "Queries", user: str) -> tuple[str, str]:
+def user_of(cell: "Cell", user: str) -> tuple[str, str]:
     """Return the user of a call and the source of the name."""
     if isinstance(user, VouchedUser):
         return str(user), "vouched"

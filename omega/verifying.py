@@ -10,13 +10,11 @@ from omega.cellstate.server import check_suitable, server_info
 from omega.queries.pool_shares import machine_warnings_of, wrong_epoch
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.cellstate.verify import Report
 
 
-def verified(
-    url: str, cell: "Queries", since: int = 0, told: Callable[[str], object] = str
-) -> tuple["Report", list[str]]:
+def verified(url: str, cell: "Cell", since: int = 0, told: Callable[[str], object] = str) -> tuple["Report", list[str]]:
     """Check every invariant of a cell of the store at `url`, and the log after `since`.
 
     Return the report, and warnings about machines. `told` is called with what is being read or checked.
@@ -37,7 +35,7 @@ def check_store(url: str) -> None:
     check_suitable(server_info(url))
 
 
-def with_epoch(cell: "Queries", report: "Report") -> "Report":
+def with_epoch(cell: "Cell", report: "Report") -> "Report":
     """Add pools whose published fair share is not the one that the epoch's input gives."""
     from omega.cellstate.invariants import Violation  # noqa: PLC0415 - as above
 

@@ -13,8 +13,8 @@ from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import CHUNK, FAILED, FINISHED, TaskResult, field_of, listed_chunks, unpack_results
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import GroupStatus, Job, Run
-    from omega.cellstate.ports import SchedulerStore
 
 
 def is_array(job: "Job", group: int) -> bool:
@@ -23,12 +23,12 @@ def is_array(job: "Job", group: int) -> bool:
     return group < len(groups) and groups[group].get("array") is not None
 
 
-def run_again(cell: "SchedulerStore", job: "Job", chain: Sequence[int], *, finished_count: bool) -> str | None:
+def run_again(cell: "Cell", job: "Job", chain: Sequence[int], *, finished_count: bool) -> str | None:
     """Return the numbers of tasks that ended in the groups of `chain`, and are neither done nor live in one of them.
 
     `finished_count`: those that finished are done. None while the results are behind.
     """
-    runs = cell.runs(sorted({machine for number in chain for _, machine, _ in job.groups[number].runs}))
+    runs = cell.machines.runs(sorted({machine for number in chain for _, machine, _ in job.groups[number].runs}))
     again, others = set[int](), set[int]()
     for number in chain:
         group = job.groups[number]
@@ -48,12 +48,12 @@ def _live(group: "GroupStatus", runs: Sequence["Run"]) -> set[int]:
     return {task for tasks in (group.waiting, *delayed, *(run.tasks for run in runs)) for task in ranges.indices(tasks)}
 
 
-def _ends(cell: "SchedulerStore", job: "Job", number: int) -> Mapping[int, int]:
+def _ends(cell: "Cell", job: "Job", number: int) -> Mapping[int, int]:
     """Return the state of the last placement of each task of a group that has one."""
-    listed: dict[int, set[int]] = readable(listed_chunks, cell.result_records([job.id]).get(job.id, b""), {})
+    listed: dict[int, set[int]] = readable(listed_chunks, cell.digest.result_records([job.id]).get(job.id, b""), {})
     chunks = {field_of(job.id, number, chunk): chunk for chunk in sorted(listed.get(number, ()))}
     found: dict[int, int] = {}
-    for name, record in cell.result_records(list(chunks)).items():
+    for name, record in cell.digest.result_records(list(chunks)).items():
         first = chunks[name] * CHUNK
         results: list[TaskResult] = readable(lambda text: unpack_results(text, job.submitted_ms), record, [])
         found |= {first + at: result.state for at, result in enumerate(results)}

@@ -25,7 +25,7 @@ from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 MOST_TRIES = 8
 """Maximum number of consecutive waits for a time named by a policy without a placement; the rest is then pending."""
@@ -52,7 +52,7 @@ class DryRun:
 
     scheduler: Scheduler
     snapshot: Snapshot
-    cell: "Queries"
+    cell: "Cell"
     now: float = 0.0
     """The time at which the job arrives (seconds); that of the cell, where the ages of tasks matter."""
 
@@ -218,6 +218,6 @@ class DryRun:
         if not limits:
             return
         if resident.job not in self._owners:
-            self._owners |= self.cell.jobs_by_id([resident.job])
+            self._owners |= self.cell.jobs.by_id([resident.job])
         if (job := self._owners.get(resident.job)) is not None:  # else it ended since its tasks were read
             limits.evict(job, resident.need, tasks)

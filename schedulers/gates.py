@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.plain_text import plain_reason
-from omega.cellstate.ports import SchedulerStore
 from omega.schedulers.failing import FailingJobs, policy_error
 from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.instruments import Instrument
@@ -145,11 +145,11 @@ def _ask(scheduler: Gated, work: Work, now: float, before: str) -> str:
     return plain_reason(answer or "")
 
 
-def hold(effect: Hold, cell: SchedulerStore, held: HeldJobs, at_ms: int, by: str) -> None:
+def hold(effect: Hold, cell: Cell, held: HeldJobs, at_ms: int, by: str) -> None:
     """Hold and release jobs in the store; forget those that ended, or that a person released."""
     for job_id, reason in [*effect.reasons.items(), *((work.id, "") for work in effect.released)]:
         try:
-            stands = cell.gate(job_id, reason, at_ms, by).gate == reason
+            stands = cell.jobs.gate(job_id, reason, at_ms, by).gate == reason
         except Refused:
             stands = False
         if not stands:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.cuts import NO_CUTS, Cuts
-from omega.cellstate.ports import Queries
 from omega.cellstate.refused_writes import StoreState
 
 MACHINE_STATES = ("up", "drained", "down", "offline")
@@ -28,7 +28,7 @@ class HeartbeatState:
     cuts: Cuts = NO_CUTS
 
 
-def read_state(cell: Queries, renewed_at: float) -> HeartbeatState:
+def read_state(cell: Cell, renewed_at: float) -> HeartbeatState:
     """Read the state from sums that the store keeps: the cost does not depend on the size of the cell."""
     store, sums = cell.store_state(), cell.sums()
     machines = Counter(dict.fromkeys(MACHINE_STATES, 0))

@@ -15,7 +15,7 @@ from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources, format_amount
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 Room = list[int | None]
 """What limits leave: jobs with running tasks, running tasks, amounts by resource; None without a limit."""
@@ -218,10 +218,10 @@ class LimitedUse:
         self._dimensions, self._evicted = dimensions, Counter[str]()
 
     @classmethod
-    def of(cls, cell: "Queries") -> Self:
+    def of(cls, cell: "Cell") -> Self:
         """Read the limits of a cell."""
-        pools = cell.pools()
-        return cls(cell.limited_kinds(), pools, cell.pool_use() if pools.limited else {}, len(cell.dimensions))
+        pools = cell.pools.get()
+        return cls(cell.pools.limited_kinds(), pools, cell.pools.use() if pools.limited else {}, len(cell.dimensions))
 
     def copy(self) -> Self:
         """Return what `restore` takes to undo later changes."""

@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Duplicate, Fenced, Refused, StoreError
 from omega.cellstate.model import JobState, bucket_of
-from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import CommitRequest, Membership, PendingJob, Reply
 from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
 from omega.schedulers import loop
@@ -57,7 +57,7 @@ class LiveDriver:
     Events go to the scheduler's instruments. Construction raises the store's errors; a running scheduler waits for it.
     """
 
-    cell: SchedulerStore
+    cell: Cell
     scheduler: Scheduler
     member: str
     now: Callable[[], float]
@@ -100,7 +100,9 @@ class LiveDriver:
     def __post_init__(self) -> None:
         """Register the scheduler's name."""
         self.snapshot = ArraySnapshot(len(self.cell.dimensions))
-        self.owned = owned(self.member, (name for name, (_, lives, _) in self.cell.members().items() if lives))
+        self.owned = owned(
+            self.member, (name for name, (_, lives, _) in self.cell.schedulers.members().items() if lives)
+        )
         self._rng = Random(self.member)
         self._intakes = Intakes(self.scheduler.kind, self.scheduler.jobs_per_call, self.scheduler.queue)
         self.scheduler.queue.bound = self._intakes.bound
@@ -117,13 +119,13 @@ class LiveDriver:
         with suppress(Duplicate):
             return self._register(nonce)
         for each in self._former:  # one of its own leases holds when another server was asked in between
-            self.cell.deregister_scheduler(each, self._ms())
+            self.cell.schedulers.deregister(each, self._ms())
         return self._register(nonce)
 
     def _register(self, nonce: str) -> Membership:
         # Before the registration: a process that is registered does not end because the store is away.
         self.ahead = self.cell.store_ms() / 1000 - self.now()
-        return self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms(), settings_of(self.scheduler))
+        return self.cell.schedulers.register(self.member, nonce, self.lease_ms, self._ms(), settings_of(self.scheduler))
 
     @property
     def _listeners(self) -> list[Instrument]:
@@ -154,10 +156,10 @@ class LiveDriver:
                 self.steps += 1
         self.scheduler.settle(self._land(self._arrive()), self.now())
         if tried := self.scheduler.outbox.take_tried():
-            self.cell.note_attempts(tried, self._ms(), self.member)
+            self.cell.jobs.note_attempts(tried, self._ms(), self.member)
         if self._watch.awaited is not None:
-            self.cell.set_blocked(self.member, blocked=False)
-        self.cell.deregister_scheduler(self.membership, self._ms())
+            self.cell.schedulers.set_blocked(self.member, blocked=False)
+        self.cell.schedulers.deregister(self.membership, self._ms())
         for each in self._listeners:
             each.deregistered(self.now())
 
@@ -194,7 +196,7 @@ class LiveDriver:
             case Resize():
                 return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
             case loop.Note():
-                return self._patiently(lambda: self.cell.note_attempts(effect.jobs, self._ms(), self.member))
+                return self._patiently(lambda: self.cell.jobs.note_attempts(effect.jobs, self._ms(), self.member))
             case Hold():
                 return self._patiently(lambda: hold(effect, self.cell, self.scheduler.held, self._ms(), self.member))
             case loop.Reread():
@@ -228,7 +230,7 @@ class LiveDriver:
 
     def _learn_lanes(self) -> None:
         if unknown := self.snapshot.lanes.unknown():
-            self.snapshot.lanes.learn(self._patiently(lambda: self.cell.lanes(unknown)))
+            self.snapshot.lanes.learn(self._patiently(lambda: self.cell.schedulers.lanes(unknown)))
 
     def _receive(self, effect: loop.Receive) -> loop.Arrived:
         changed = None
@@ -261,7 +263,7 @@ class LiveDriver:
         self.waiting = True
         if seconds < SHORT_SECONDS:
             self.pause(seconds)
-        elif self._patiently(lambda: self.cell.wait_for_work(self.member, seconds)):
+        elif self._patiently(lambda: self.cell.schedulers.wait_for_work(self.member, seconds)):
             self._watch.told()
         self.waiting = False
         self._sync()
@@ -272,14 +274,14 @@ class LiveDriver:
             return False
         awaited = self._watch.ask(self.scheduler.preemption)
         blocked = awaited is not None
-        self._patiently(lambda: self.cell.set_blocked(self.member, blocked=blocked, awaited=awaited or ()))
+        self._patiently(lambda: self.cell.schedulers.set_blocked(self.member, blocked=blocked, awaited=awaited or ()))
         if blocked:
             self._sync()
         return blocked
 
     def _sync(self) -> None:
         intake, began = self._intake(), self.now()
-        reply = self._patiently(lambda: self.cell.sync(self.snapshot.position, intake))
+        reply = self._patiently(lambda: self.cell.schedulers.sync(self.snapshot.position, intake))
         self._take(reply, intake)
         self.snapshot.apply(reply)
         self._learn_lanes()
@@ -301,14 +303,14 @@ class LiveDriver:
                 self._patiently(partial(self._abandon, job_id))
         mine = [job_id for job_id in effect.jobs if self.owned[bucket_of(job_id)] == "1"]
         # Most of them ended or are placed: only the others are read with all their fields.
-        for job_id, known in (self._patiently(lambda: self.cell.jobs_by_id(mine)) if mine else {}).items():
-            job = self._patiently(partial(self.cell.job, job_id)) if known.pending else None
+        for job_id, known in (self._patiently(lambda: self.cell.jobs.by_id(mine)) if mine else {}).items():
+            job = self._patiently(partial(self.cell.jobs.get, job_id)) if known.pending else None
             if job is not None and job.pending:
                 self._jobs = [*self._jobs, PendingJob(0, job)]
 
     def _abandon(self, job_id: str) -> None:
-        keep = (job := self.cell.job(job_id)) is not None and keeps_running(job)
-        self.cell.stop(job_id, self._ms(), self.member, JobState.ABANDONED, keep=keep)
+        keep = (job := self.cell.jobs.get(job_id)) is not None and keeps_running(job)
+        self.cell.jobs.stop(job_id, self._ms(), self.member, JobState.ABANDONED, keep=keep)
 
     # Committing
 
@@ -342,9 +344,9 @@ class LiveDriver:
             basis=Basis(self._version, round((self._since + self.ahead) * 1000), round(self.ahead * 1000)),
         )  # fmt: skip
         try:
-            self.cell.begin(self._flight)
+            self.cell.schedulers.begin(self._flight)
         except StoreError:
-            self._patiently(self.cell.resend)
+            self._patiently(self.cell.schedulers.resend)
 
     def _arrive(self) -> _Arrival | None:
         """Wait for the commit in flight; after a lost reply the call is repeated, without a second effect."""
@@ -373,13 +375,13 @@ class LiveDriver:
 
     def _finish(self) -> Reply:
         try:
-            return self.cell.finish()
+            return self.cell.schedulers.finish()
         except StoreError:
             return self._patiently(self._finish_again)
 
     def _finish_again(self) -> Reply:
-        self.cell.resend()
-        return self.cell.finish()
+        self.cell.schedulers.resend()
+        return self.cell.schedulers.finish()
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """Repeat a call while the store is unavailable, with randomised back-off."""

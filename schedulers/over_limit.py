@@ -12,7 +12,7 @@ from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers.preemption.victims import Victim
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore, OperatorStore, SchedulerStore
+    from omega.cellstate.cell import Cell
 
 
 def total_of(victims: Iterable[Victim]) -> list[int]:
@@ -75,17 +75,15 @@ def whole_jobs(residents: Sequence[Resident], jobs: int) -> list[Victim]:
     return [Victim(each, each.tasks) for each in residents if each.job in gone]
 
 
-def end_victims(
-    cell: "JobStore | OperatorStore | SchedulerStore", victims: Sequence[Victim], reason: str, now: float, by: str
-) -> int:
+def end_victims(cell: "Cell", victims: Sequence[Victim], reason: str, now: float, by: str) -> int:
     """Evict tasks; return the number that is pending again. Ending a task twice has no effect."""
     if not victims:
         return 0
     counts = {each.resident.placement: each.number for each in victims}
-    runs = cell.runs(sorted({each.resident.machine for each in victims}))
+    runs = cell.machines.runs(sorted({each.resident.machine for each in victims}))
     endings = [
         TaskEnd(run.machine, run.placement, EndKind.EVICTED, tail(run.tasks, counts[run.placement])[0], reason)
         for run in runs
         if run.placement in counts and not run.leaving
     ]
-    return sum(cell.end(endings, int(now * 1000), by))
+    return sum(cell.executors.end(endings, int(now * 1000), by))

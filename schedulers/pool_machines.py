@@ -15,16 +15,16 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.evaluation import tree_machines
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import MachineQueries
+    from omega.cellstate.cell import Cell
 
 Machines = NDArray[np.intp]
 
 
-def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: "MachineQueries", *, also: bool = False) -> None:
+def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: "Cell", *, also: bool = False) -> None:
     """Fetch the attributes of new and changed machines if a formula needs any, or something else does (`also`)."""
     if also or any(tree.machines for tree in pools.trees):
         machines = snapshot.attributes.wanting(snapshot.rows[2])
-        snapshot.describe(machines, cell.described(machines.tolist()))
+        snapshot.describe(machines, cell.machines.described(machines.tolist()))
 
 
 def totals_of(pools: Pools, snapshot: Snapshot, names: Sequence[str]) -> dict[str, Resources]:

@@ -22,7 +22,7 @@ from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.work import Work, together
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.cellstate.transaction import Claim
 
 LOOKED_AT = (128, 2_000)
@@ -72,7 +72,7 @@ def nearest_machine(work: Work, part: GroupExplanation, snapshot: Snapshot) -> i
     return int(usable[np.minimum(fractions, 1).min(axis=0).argmax()])
 
 
-def evictions(work: Work, snapshot: Snapshot, cell: "Queries") -> int:
+def evictions(work: Work, snapshot: Snapshot, cell: "Cell") -> int:
     """Return the number of tasks with lower precedence to evict so that the rest fits; 0 when that does not help.
 
     Of a gang with a minimum the rest is what this lacks. The snapshot is left unchanged. In a large cell the machines

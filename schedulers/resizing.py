@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Overtaken, Refused
 from omega.cellstate.model import Job, JobState, MachineState, bucket_of
-from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import PendingJob
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, Progress, ShardDurations
@@ -299,30 +299,30 @@ def _plus(amounts: Resources, need: Resources, count: int) -> Resources:
 # Answers from a cell
 
 
-def measure(asked: Measure, cell: SchedulerStore, kind: str, owned: str) -> Measurements:
+def measure(asked: Measure, cell: Cell, kind: str, owned: str) -> Measurements:
     """Read the requested measurements; `owned` are the scheduler's buckets."""
-    jobs = list(cell.jobs_by_id(asked.jobs).values())
+    jobs = list(cell.jobs.by_id(asked.jobs).values())
     if asked.every:
-        others = (job for job in cell.jobs() if job.kind == kind and job.id not in asked.jobs)
+        others = (job for job in cell.jobs.all() if job.kind == kind and job.id not in asked.jobs)
         jobs += [job for job in others if owned[bucket_of(job.id)] == "1" and can_grow(job)]
-    sized = [Sized(job, cell.progress(job.id), cell.durations(job.name)) for job in jobs if _lives(job)]
+    sized = [Sized(job, cell.shards.progress(job.id), cell.shards.durations(job.name)) for job in jobs if _lives(job)]
     own = {each.job.id for each in sized}
     reasons = _reasons(cell)
     waiting = [
         job_id
-        for ids in cell.pending(MOST_WAITING).values()
+        for ids in cell.schedulers.pending(MOST_WAITING).values()
         for job_id in ids
         if job_id not in own and reasons.get(job_id, Reason.RESOURCES) in HELPED
     ]
-    pending = [job for job in cell.jobs_by_id(waiting).values() if job.pending]
+    pending = [job for job in cell.jobs.by_id(waiting).values() if job.pending]
     return Measurements(sized, pending, {job.id for job in pending} - reasons.keys())
 
 
-def _reasons(cell: SchedulerStore) -> dict[str, str]:
+def _reasons(cell: Cell) -> dict[str, str]:
     """Return why jobs were pending last, as far as heartbeats of schedulers say so."""
     said = [
         (int(at_ms), job_id, str(reason))
-        for figures in cell.figures().values()
+        for figures in cell.schedulers.figures().values()
         for job_id, entries in figures.get("reasons", {}).items()
         for at_ms, reason in entries[-1:]
     ]
@@ -333,14 +333,14 @@ def _lives(job: Job) -> bool:
     return job.state <= JobState.HELD and any(group.unplaced or group.placed for group in job.groups)
 
 
-def resize(asked: Resize, cell: SchedulerStore, at_ms: int, by: str) -> Resized:
+def resize(asked: Resize, cell: Cell, at_ms: int, by: str) -> Resized:
     """Apply the requested totals. Refusals that are no race are part of the answer."""
     jobs, refused = [], {}
     for job_id, totals in asked.totals.items():
         try:
-            jobs.append(cell.resize(job_id, totals, at_ms, by, seen={}))
+            jobs.append(cell.jobs.resize(job_id, totals, at_ms, by, seen={}))
         except Refused as error:
-            job = cell.job(job_id)
+            job = cell.jobs.get(job_id)
             if job is not None and job.state <= JobState.HELD and not _overtaken(job, totals, error):
                 refused[job_id] = str(error)
     return Resized(jobs, refused)

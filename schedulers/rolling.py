@@ -5,18 +5,20 @@ step, as a pure function; `Rollouts` executes it, as housekeeping of the schedul
 names the modify index and totals it is based on, so that steps of two schedulers do not add up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.digest.history import failed_tasks
+from omega.cellstate.digest.history import FAILS, History
+from omega.cellstate.digest.hours import Position, readable
 from omega.cellstate.errors import Overtaken, Refused
+from omega.cellstate.events import job_of
 from omega.cellstate.model import GroupStatus, Job, JobState, TakeOver, bucket_of
 from omega.schedulers.array_numbers import is_array, run_again
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import SchedulerStore
+    from omega.cellstate.cell import Cell
 
 HEALTHY_AFTER_MS = 10_000
 """Default time for which a new task must stay up."""
@@ -206,11 +208,21 @@ def _far(job: Job, healthy: Mapping[int, int]) -> int:
     return sum(healthy.values()) + sum(_finished(job, target) for target in targets(job)) - older
 
 
-def _with_reasons(cell: "SchedulerStore", job: Job, why: str) -> str:
+def _failed_tasks(cell: "Cell", job: Job, groups: Collection[int]) -> dict[str, int]:
+    """Return the number of failed tasks of these groups of a job by reason, such as ``exit 3``."""
+    position, record = cell.digest.job_history(job.id)
+    history = (readable(History.unpack, record, None) if record else None) or History.of(job)
+    for fact in cell.log.newest_facts(readable(Position.unpack, position, Position()).version, job.id).facts:
+        if fact.event.word in FAILS and job_of(fact.event) == job.id:
+            history.add(fact)
+    return history.failures_of(groups)
+
+
+def _with_reasons(cell: "Cell", job: Job, why: str) -> str:
     """Return why an update failed, and why its new tasks did: ``of its 3 new tasks 2 failed: exit 3 (2)``."""
     if not why or job.state is JobState.STOPPED:
         return why
-    failed = failed_tasks(cell, job, {target.group for target in targets(job) if target.new})
+    failed = _failed_tasks(cell, job, {target.group for target in targets(job) if target.new})
     reasons = ", ".join(f"{reason} ({tasks})" for reason, tasks in list(failed.items())[:MOST_REASONS])
     return f"{why}: {reasons}" if reasons else why
 
@@ -286,7 +298,7 @@ class Rollouts:
     _progress: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """Each update: its job's modify index, the farthest that it came (`_far`), and since when (ms)."""
 
-    def step(self, cell: "SchedulerStore", owned: str, now_ms: int) -> int | None:
+    def step(self, cell: "Cell", owned: str, now_ms: int) -> int | None:
         """Execute the next step of every rolling update; drop records of deleted jobs.
 
         Returns milliseconds until the next useful check, None when no update is rolling. Raises StoreError.
@@ -294,15 +306,15 @@ class Rollouts:
         seen: set[tuple[int, int]] = set()
         jobs: set[str] = set()
         due: list[int] = []
-        for job_id, state in cell.updates().items():
+        for job_id, state in cell.jobs.updates().items():
             if owned[bucket_of(job_id)] != "1":
                 continue
-            job = cell.job(job_id)
+            job = cell.jobs.get(job_id)
             if state != "rolling":
                 if job is None:
-                    cell.settle(job_id, "", now_ms, self.by)
+                    cell.jobs.settle(job_id, "", now_ms, self.by)
             elif job is None or job.state > JobState.HELD:
-                cell.settle(job_id, "" if job is None else _with_reasons(cell, job, outcome(job)), now_ms, self.by)
+                cell.jobs.settle(job_id, "" if job is None else _with_reasons(cell, job, outcome(job)), now_ms, self.by)
             elif job.kind == self.kind:
                 watched = self._advance(cell, job, now_ms)
                 seen |= watched
@@ -319,7 +331,7 @@ class Rollouts:
         rarer = (now_ms - self._progress.get(job.id, (0, 0, now_ms))[2]) // RARER
         return max(LOOK_MS, min([rarer, *(each for each in left if each > 0)]))
 
-    def _advance(self, cell: "SchedulerStore", job: Job, now_ms: int) -> set[tuple[int, int]]:
+    def _advance(self, cell: "Cell", job: Job, now_ms: int) -> set[tuple[int, int]]:
         """Execute one step of one update; return what it observes: placements, or tasks that are ready."""
         watched = {
             target.group: [(machine, placement) for placement, machine, leaving in job.groups[target.group].runs
@@ -329,14 +341,14 @@ class Rollouts:
         asked = [run for runs in watched.values() for run in runs]
         going = {
             placement
-            for (_, placement), answer in zip(asked, cell.may_start(asked) if asked else (), strict=True)
+            for (_, placement), answer in zip(asked, cell.executors.may_start(asked) if asked else (), strict=True)
             if answer == "go"
         }
         policy = Policy.of(job.spec)
         if policy.command:
-            seen = {(placement, task) for placement, task in cell.ready(job.id) if placement in going}
+            seen = {(placement, task) for placement, task in cell.tasks.ready(job.id) if placement in going}
         else:
-            failing = {placement for placement, _ in cell.unsteady(job.id)} if going else set()
+            failing = {placement for placement, _ in cell.tasks.unsteady(job.id)} if going else set()
             seen = {(placement, -1) for placement in going - failing}  # their time begins anew when all are up again
         for each in seen:
             self._since.setdefault(each, now_ms)
@@ -349,7 +361,7 @@ class Rollouts:
             wanted = wanted._replace(stalled=_stuck(job, started, sum(healthy.values()), late) if late else "")
         try:
             if wanted.done or wanted.stalled:
-                cell.settle(job.id, _with_reasons(cell, job, wanted.stalled), now_ms, self.by)
+                cell.jobs.settle(job.id, _with_reasons(cell, job, wanted.stalled), now_ms, self.by)
             elif wanted.totals:
                 self._take(cell, job, wanted.totals, now_ms)
         except Overtaken:
@@ -358,7 +370,7 @@ class Rollouts:
             self._stop_refused(cell, job.id, str(refused), now_ms)
         return seen
 
-    def _take(self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
+    def _take(self, cell: "Cell", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
         """Apply a step unless the running tasks changed since its decision. Raises Refused."""
         seen = {number: group.total for number, group in enumerate(job.groups)}
         totals, takes = self._numbered(cell, job, totals)
@@ -368,10 +380,10 @@ class Rollouts:
         compared = [*groups, *(number for number in copies if number < len(job.groups) and job.groups[number].copies)]
         placed = {number: job.groups[number].placed for number in compared}
         wanted = {n: seen[n] for n in groups} | dict(totals)
-        cell.resize(job.id, wanted, now_ms, self.by, job.modified, seen, placed, takes=takes)
+        cell.jobs.resize(job.id, wanted, now_ms, self.by, job.modified, seen, placed, takes=takes)
 
     def _numbered(
-        self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int]
+        self, cell: "Cell", job: Job, totals: Mapping[int, int]
     ) -> tuple[Mapping[int, int], Mapping[int, TakeOver]]:
         """Return the totals of a step in which tasks of arrays keep their numbers, and the groups that take them over.
 
@@ -391,11 +403,11 @@ class Rollouts:
                     takes[number] = takeover._replace(again=again)
         return limited, takes
 
-    def _stop_refused(self, cell: "SchedulerStore", job_id: str, why: str, now_ms: int) -> None:
+    def _stop_refused(self, cell: "Cell", job_id: str, why: str, now_ms: int) -> None:
         """Stop an update whose next step the store refuses; one of a job that ended meanwhile is settled by `step`."""
-        job = cell.job(job_id)
+        job = cell.jobs.get(job_id)
         if job is not None and job.state <= JobState.HELD:
-            cell.settle(job_id, f"the store refuses its next step: {why}", now_ms, self.by)
+            cell.jobs.settle(job_id, f"the store refuses its next step: {why}", now_ms, self.by)
 
     def _late(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> int:
         """Return for how long (ms) an update made no progress, 0 while there is time. A held job has time.
@@ -409,11 +421,15 @@ class Rollouts:
             return 0
         return now_ms - since if now_ms - since > policy.progress_deadline_ms + policy.proven_ms else 0
 
-    def _tasks(self, cell: "SchedulerStore", runs: Sequence[tuple[int, int]], up: set[tuple[int, int]]) -> int:
+    def _tasks(self, cell: "Cell", runs: Sequence[tuple[int, int]], up: set[tuple[int, int]]) -> int:
         """Return how many tasks of some runs, by machine and placement, are placed and among those that are up."""
         placements = {placement for placement, _ in up}
         mine = {placement for _, placement in runs if placement in placements}
         machines = sorted({machine for machine, placement in runs if placement in mine})
-        there = [run for run in (cell.runs(machines) if machines else []) if run.placement in mine and not run.leaving]
+        there = [
+            run
+            for run in (cell.machines.runs(machines) if machines else [])
+            if run.placement in mine and not run.leaving
+        ]
         whole = sum(ranges.count(run.tasks) for run in there if (run.placement, -1) in up)
         return whole + sum((run.placement, task) in up for run in there for task in ranges.indices(run.tasks))

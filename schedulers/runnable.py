@@ -28,7 +28,7 @@ from omega.schedulers.placement.domains import most_on_machine
 from omega.schedulers.pool_machines import fetch_attributes
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 Integers = NDArray[np.int64]
 
@@ -58,14 +58,14 @@ class Runnable:
     """Each job as it was given and as it was returned last."""
     _places: dict[Lane, tuple[str, tuple[tuple[int, int], ...], int]] = field(default_factory=dict)
 
-    def of(self, jobs: Sequence[JobDemand], pools: Pools, snapshot: Snapshot, cell: "Queries") -> list[JobDemand]:
+    def of(self, jobs: Sequence[JobDemand], pools: Pools, snapshot: Snapshot, cell: "Cell") -> list[JobDemand]:
         """Return jobs of a cell with the demand that could run; reads attributes and limits."""
         new = (job for job in jobs if job.spec and job.id not in self._known)
         demanding = snapshot.attributes.used or any(
             demands(job, at).attributes for job in new for at in range(len(job.groups))
         )
         fetch_attributes(pools, snapshot, cell, also=demanding)
-        return self.cut(jobs, pools, snapshot, cell.kinds(), cell.dimensions.names)
+        return self.cut(jobs, pools, snapshot, cell.pools.kinds(), cell.dimensions.names)
 
     def cut(
         self, jobs: Iterable[JobDemand], pools: Pools, snapshot: Snapshot, kinds: Mapping[str, KindUse],

@@ -18,7 +18,7 @@ def stored(cell: RedisCell) -> dict[str, Any]:
     """Return every key of a cell and what it holds."""
     client: Any = cell.client
     found = {}
-    for key in sorted(client.keys(cell._prefix.replace("[", "\\[") + "*")):
+    for key in sorted(client.keys(cell.prefix.replace("[", "\\[") + "*")):
         command, *rest = _READ[client.type(key)]
         found[key.decode()] = client.execute_command(command, key, *rest)
     return found

@@ -15,11 +15,11 @@ def copied(cell: MemoryCell | RedisCell) -> Callable[[], None]:
     """
     assert isinstance(cell, RedisCell)
     client: Any = cell.client
-    kept = {key: (client.dump(key), max(0, client.pttl(key))) for key in client.keys(cell._prefix + "*")}
+    kept = {key: (client.dump(key), max(0, client.pttl(key))) for key in client.keys(cell.prefix + "*")}
 
     def restore() -> None:
         with client.pipeline(transaction=True) as pipe:  # nobody meets a cell that is not there
-            pipe.delete(*client.keys(cell._prefix + "*"))
+            pipe.delete(*client.keys(cell.prefix + "*"))
             for key, (value, ttl) in kept.items():
                 pipe.restore(key, ttl, value)
             pipe.execute()

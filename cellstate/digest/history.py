@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgpack
 
-from omega.cellstate.digest.hours import Position, readable, unpacked
+from omega.cellstate.digest.hours import unpacked
 from omega.cellstate.events import Conflict, End, Fail, Outcome, Place, job_of, reason_of, tasks_of
 
 if TYPE_CHECKING:
     from omega.cellstate.events import Fact
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
 
 MOST_EVENTS, MOST_BYTES = 64, 6_000
 """Events that are kept, and their size; the newest."""
@@ -221,13 +220,3 @@ def _add(counts: dict[str, int], name: str, count: int, most: int = MOST_NAMES) 
     name = name[:LONGEST]
     name = name if name in counts or len(counts) < most else OTHERS
     counts[name] = counts.get(name, 0) + count
-
-
-def failed_tasks(cell: "Queries", job: "Job", groups: Collection[int]) -> dict[str, int]:
-    """Return the number of failed tasks of these groups of a job by reason, such as ``exit 3``."""
-    position, record = cell.job_history(job.id)
-    history = (readable(History.unpack, record, None) if record else None) or History.of(job)
-    for fact in cell.newest_facts(readable(Position.unpack, position, Position()).version, job.id).facts:
-        if fact.event.word in FAILS and job_of(fact.event) == job.id:
-            history.add(fact)
-    return history.failures_of(groups)

@@ -17,10 +17,10 @@ from omega.cellstate.digest.values import DigestStep, JobRecords
 from omega.cellstate.events import Conflict, End, Fail, Join, MachineEvent, Outcome, Place, TaskEvent, job_of, reason_of
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.digest.values import Undigested
     from omega.cellstate.events import Fact
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Housekeeping
 
 MOST_VERSIONS = 1_000
 """Entries of the log in a step."""
@@ -32,9 +32,9 @@ _OF_TASKS = (TaskEvent, Fail)
 _OF_MACHINES = (Place, MachineEvent, Join)
 
 
-def digest(cell: "Housekeeping", now_ms: int, most: int = MOST_VERSIONS) -> bool:
+def digest(cell: "Cell", now_ms: int, most: int = MOST_VERSIONS) -> bool:
     """Add the next entries of the log to the records; return whether there are more. `now_ms`: the server's clock."""
-    read = cell.undigested(most)
+    read = cell.digest.undigested(most)
     stored = readable(Position.unpack, read.position, None)
     position = stored or Position(read.to, settled=Settled.NO, since_order=read.submissions)
     quiet = position.at_ms == 0 or now_ms - position.at_ms < QUIET_MS
@@ -42,7 +42,7 @@ def digest(cell: "Housekeeping", now_ms: int, most: int = MOST_VERSIONS) -> bool
         return False
     step = _Step(cell, read, position, now_ms)
     step.take(read.facts)
-    return cell.digest(step.close()) and read.to < read.newest
+    return cell.digest.write(step.close()) and read.to < read.newest
 
 
 class _Known:
@@ -74,9 +74,9 @@ class _Known:
 class _Step:
     """Reads what the facts of a step concern, applies them, and collects what is to be written."""
 
-    def __init__(self, cell: "Housekeeping", read: "Undigested", position: Position, now_ms: int) -> None:
+    def __init__(self, cell: "Cell", read: "Undigested", position: Position, now_ms: int) -> None:
         self.cell, self.read, self.now_ms = cell, read, now_ms
-        self.ledger = Ledger(position, len(cell.dimensions), cell.usage_hour)
+        self.ledger = Ledger(position, len(cell.dimensions), cell.digest.usage_hour)
         self.position = position
         self.jobs: dict[str, _Known] = {}
         self._machines: dict[int, Fact] = {}
@@ -87,10 +87,10 @@ class _Step:
         ids = {job_id for fact in facts if (job_id := job_of(fact.event)) is not None}
         ids |= {winner for fact in facts if isinstance(fact.event, End) and (winner := fact.event.winner)}
         wanted = sorted(ids)
-        jobs, records = self.cell.jobs_by_id(wanted), self.cell.histories(wanted)
+        jobs, records = self.cell.jobs.by_id(wanted), self.cell.digest.histories(wanted)
         stored = {job_id: readable(History.unpack, record, None) for job_id, record in records.items()}
-        owners = self.cell.owners([job_id for job_id in wanted if job_id in jobs and stored.get(job_id) is None])
-        chunks = self.cell.result_records(wanted)
+        owners = self.cell.digest.owners([job_id for job_id in wanted if job_id in jobs and stored.get(job_id) is None])
+        chunks = self.cell.digest.result_records(wanted)
         for job_id in wanted:
             listed: dict[int, set[int]] = readable(res.listed_chunks, chunks.get(job_id, b""), {})
             self.jobs[job_id] = _Known(jobs.get(job_id), stored.get(job_id), owners.get(job_id, ("", "")), listed)
@@ -99,7 +99,7 @@ class _Step:
     def _load_chunks(self, facts: "Sequence[Fact]") -> None:
         events = (fact.event for fact in facts)
         there = {place for event in events if isinstance(event, _OF_TASKS) for place in self._chunks_of(event)}
-        records = self.cell.result_records([field_of(*place) for place in sorted(there)])
+        records = self.cell.digest.result_records([field_of(*place) for place in sorted(there)])
         for job_id, group, chunk in there:
             known, record = self.jobs[job_id], records.get(field_of(job_id, group, chunk))
             if record and known.job is not None:
@@ -188,7 +188,7 @@ class _Step:
         position, read = self.position, self.read
         self.ledger.close()
         if position.settled is not Settled.YES and read.to == read.newest:
-            version, held = self.cell.held()
+            version, held = self.cell.digest.held()
             if version == read.to:
                 position.levels = {owner: list(amounts) for owner, amounts in held.items()}
                 position.settled = Settled.YES

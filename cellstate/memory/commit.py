@@ -363,7 +363,7 @@ def decide(c: State, transaction: Transaction) -> Outcome:
         t.verdicts, stands = [Verdict.SHARE] * len(t.verdicts), False
     if t.gang and not stands:
         _abort(c, t)
-    if c.log:
+    if c.logs:
         _note(c, t)
     if j is not None and any(t.placed):
         c.transactions += 1
@@ -376,7 +376,7 @@ def decide(c: State, transaction: Transaction) -> Outcome:
 
 def commit(c: State, request: CommitRequest) -> Reply:
     """Carry out the transactions of a call, or return the outcomes of a repeated one. Raises Fenced."""
-    member = c.schedulers.get(request.membership.member)
+    member = c.scheduler_members.get(request.membership.member)
     name, incarnation = request.membership
     if member is None or not member.lives or member.incarnation != incarnation or request.number < member.last:
         raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; register again")
@@ -387,7 +387,7 @@ def commit(c: State, request: CommitRequest) -> Reply:
         member.outcomes = [decide(c, transaction) for transaction in request.transactions]
         member.last = request.number
         basis = request.basis or Basis(since.version, request.at_ms)
-        if c.log and (forms := forms_of(request.transactions)):
+        if c.logs and (forms := forms_of(request.transactions)):
             basis = basis._replace(forms=forms)
         publish(c, request.at_ms, name, basis)
     reply = sync(c, since, request.intake)
@@ -467,7 +467,7 @@ def _plain_job(c: State, transaction: Transaction, claims: ClaimColumns) -> JobR
     """
     job_id, _, mode, detection, assertion = transaction
     j = c.J.get(job_id)
-    if j is None or j.state is not _ACTIVE or not j.kind.unrestricted or c.log or c.mailboxes:
+    if j is None or j.state is not _ACTIVE or not j.kind.unrestricted or c.logs or c.mailboxes:
         return None
     if c.copied or c.blocked or assertion is not None or (c.pools_state and is_bounded(c, j)):
         return None

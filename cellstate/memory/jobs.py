@@ -86,7 +86,7 @@ def submit(c: State, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool
         answers.append(_new(Submitted, (spec.id, status, holder, modified)))
     if c.pend:
         c.write_pending()
-        c.announce(at_ms, by, settings=jobs_text(jobs) if c.log else "")
+        c.announce(at_ms, by, settings=jobs_text(jobs) if c.logs else "")
     return answers
 
 
@@ -113,7 +113,7 @@ def enter(c: State, spec: JobSpec, at_ms: int, by: str, *, held: bool) -> JobRow
         j.need = -1 if j.commands else j.need
     if c.counted:
         c.count_in_lane(j)
-    if c.log:
+    if c.logs:
         c.fact("submit", j.id, j.name, spec.kind, j.precedence, spec.total)
         for wait in j.waits:
             if wait != "*":
@@ -302,7 +302,7 @@ class Known(NamedTuple):
     takes: Mapping[int, TakeOver] = {}
 
 
-def resize(  # noqa: PLR0913, PLR0917 - the port's
+def resize(  # noqa: PLR0913, PLR0917 - the store's
     c: State, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
     seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     spec: Mapping[str, Any] | None = None, takes: Mapping[int, TakeOver] | None = None,

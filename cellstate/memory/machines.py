@@ -23,7 +23,6 @@ from omega.cellstate.model import (
     merged,
 )
 from omega.cellstate.packing import packed_need
-from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.pools import Pools
 from omega.cellstate.pools.membership import trees_of
 from omega.cellstate.ranges import span_count, span_tail
@@ -44,7 +43,7 @@ def join(c: State, executor: str, machines: Sequence[MachineSpec], at_ms: int) -
         c.check(f"machine {name}", capacity)
     if not machines:
         return []
-    owner = c.executors.get(executor) or number_of(executor, len(c.executors))
+    owner = c.executor_numbers.get(executor) or number_of(executor, len(c.executor_numbers))
     machines = [_as_set(c, machine) for machine in machines]
     c.unfold()
     known = dict.fromkeys(machine.name for machine in machines if machine.name in c.indices)
@@ -53,7 +52,7 @@ def join(c: State, executor: str, machines: Sequence[MachineSpec], at_ms: int) -
             raise busy(row.name)
     _check_sum(c, {machine.name: machine.capacity for machine in machines})
     c.open()
-    c.executors[executor] = owner
+    c.executor_numbers[executor] = owner
     start, indices, changed = len(c.trail), list[int](), list[MachineRow]()
     for machine in machines:
         m = c.M.get(c.indices.get(machine.name, -1))
@@ -155,9 +154,7 @@ def _set_state(c: State, m: MachineRow, state: MachineState) -> None:
 
 def _own_state(c: State, executor: int) -> MachineState:
     """Return the state of a machine of this executor that no operator set otherwise."""
-    if executor not in c.serving:
-        return MachineState.OFFLINE
-    return MachineState.UNFIT if c.unfit.get(executor) else MachineState.UP
+    return MachineState.UP if executor in c.serving else MachineState.OFFLINE
 
 
 def _machine_at(c: State, index: int) -> MachineRow:
@@ -317,22 +314,21 @@ def set_pools(c: State, pools: Pools, check: int | None, at_ms: int, by: str) ->
 
 def executor_number(c: State, executor: str) -> int:
     """Return the number of an executor's mailbox; Refused when it never joined a machine."""
-    if executor not in c.executors:
+    if executor not in c.executor_numbers:
         raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
-    return c.executors[executor]
+    return c.executor_numbers[executor]
 
 
 def _machines_of(c: State, executor: str) -> list[MachineRow]:
-    number = c.executors.get(executor)
+    number = c.executor_numbers.get(executor)
     return [m for m in c.M.values() if m.executor == number]
 
 
 def _begin_to_serve(c: State, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
     """Register the name for this nonce as a new incarnation."""
     c.open()
-    number = c.executors.setdefault(executor, number_of(executor, len(c.executors)))
+    number = c.executor_numbers.setdefault(executor, number_of(executor, len(c.executor_numbers)))
     c.serving.add(number)
-    c.unfit.pop(number, None)
     return _enlist(c, c.registered, executor, nonce, lease_ms, at_ms)
 
 
@@ -395,7 +391,7 @@ def register_agent(c: State, agent: str, nonce: str, lease_ms: int, at_ms: int) 
         deregister_executor(c, Membership(member, known.incarnation), at_ms, member)
     c.unfold()
     m = c.M.get(c.indices.get(agent, -1))
-    if m and (m.state is not MachineState.GONE or m.runs) and m.executor != c.executors.get(member):
+    if m and (m.state is not MachineState.GONE or m.runs) and m.executor != c.executor_numbers.get(member):
         raise Refused(f"agent {agent}: the machine of this name has another executor; choose another with --name")
     return _begin_to_serve(c, member, nonce, lease_ms, at_ms)
 
@@ -409,13 +405,12 @@ def deregister_executor(c: State, membership: Membership, at_ms: int, by: str, *
     c.unfold()
     c.open()
     del c.registered[member]
-    c.serving.discard(c.executors.get(member, 0))
-    c.unfit.pop(c.executors.get(member, 0), None)
+    c.serving.discard(c.executor_numbers.get(member, 0))
     c.fact("lapse" if reaped else "leave", member, incarnation)
     left = "" if reaped else " left"
     if is_agent(member):
         m = c.M.get(c.indices.get(member.partition("/")[2], -1))
-        if m and m.executor == c.executors.get(member):
+        if m and m.executor == c.executor_numbers.get(member):
             _give_up(c, [m], f"agent{left}", at_ms)
     publish(c, at_ms, by)
     mine = [] if is_agent(member) else _machines_of(c, member)
@@ -430,7 +425,7 @@ def _give_up(c: State, machines: Sequence[MachineRow], reason: str, at_ms: int) 
     """Requeue the tasks of these machines; those that were up are offline. Return whether anything changed."""
     start, c.lost_at = len(c.trail), at_ms
     for m in machines:
-        if m.state in (MachineState.UP, MachineState.UNFIT):
+        if m.state is MachineState.UP:
             _set_state(c, m, MachineState.OFFLINE)
         end_all(c, m, EndKind.LOST, reason)
         for placement in [-run for run in m.runs]:
@@ -439,29 +434,6 @@ def _give_up(c: State, machines: Sequence[MachineRow], reason: str, at_ms: int) 
     changed = len(c.trail) > start
     c.transactions += changed
     return changed
-
-
-def report_fitness(c: State, membership: Membership, machines: Sequence[int], reason: str, at_ms: int) -> None:
-    """Record that an executor cannot start tasks, or can again (no reason); Fenced when its lease lapsed."""
-    member, incarnation = membership
-    _member(c.registered, membership, f"executor {member}: its lease lapsed; its tasks go elsewhere")
-    number = c.executors[member]
-    said = plain_reason(reason)
-    news = c.unfit.pop(number, "") != said
-    if said:
-        c.unfit[number] = said
-    c.open()
-    if news:
-        c.fact("unfit" if said else "fit", member, incarnation, *said.split())
-    state, changed = _own_state(c, number), False
-    for m in (c.M[index] for index in machines if index in c.M):
-        if m.executor == number and m.state in (MachineState.UP, MachineState.UNFIT) and m.state is not state:
-            _set_state(c, m, state)
-            changed = True
-    if changed:
-        _publish_change(c, at_ms, member)
-    elif news:
-        publish(c, at_ms, member)
 
 
 def renew(c: State, membership: Membership) -> None:
@@ -477,31 +449,31 @@ def register_scheduler(
 ) -> Membership:
     """Register a scheduler's name; Duplicate when a live one has it. `settings`: of the scheduler, for the log."""
     check_nonce(nonce)
-    if (membership := _again(c.schedulers, check_member(member), nonce)) is not None:
+    if (membership := _again(c.scheduler_members, check_member(member), nonce)) is not None:
         return membership
-    known = c.schedulers.get(member)
+    known = c.scheduler_members.get(member)
     if known and known.lives:
         raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
     c.open()
-    return _enlist(c, c.schedulers, member, nonce, lease_ms, at_ms, scheduler_text(settings or {}))
+    return _enlist(c, c.scheduler_members, member, nonce, lease_ms, at_ms, scheduler_text(settings or {}))
 
 
 def renew_scheduler(c: State, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
     """Renew the lease and store `figures`; return the live members. Fenced when it expired."""
     del lease_ms  # leases do not expire by themselves
-    _member(c.schedulers, membership, f"scheduler {membership.member}: its lease lapsed; register again")
+    _member(c.scheduler_members, membership, f"scheduler {membership.member}: its lease lapsed; register again")
     c.stats[membership.member] = as_stored(dict(figures))
-    return sorted(name for name, member in c.schedulers.items() if member.lives)
+    return sorted(name for name, member in c.scheduler_members.items() if member.lives)
 
 
 def deregister_scheduler(c: State, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
     """Deregister, or remove a member with an expired lease."""
     name, incarnation = membership
-    known = c.schedulers.get(name)
+    known = c.scheduler_members.get(name)
     if known is None or known.incarnation != incarnation or (reaped and known.lives):
         return False
     c.open()
-    del c.schedulers[name]
+    del c.scheduler_members[name]
     c.fact("lapse" if reaped else "leave", name, incarnation)
     c.announce(at_ms, name)
     return True

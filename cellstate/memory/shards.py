@@ -5,7 +5,6 @@ Of the state of a cell: its `tables` by job, and `learnt` by the name of a job.
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from omega.cellstate.memory.state import State
@@ -17,7 +16,6 @@ from omega.cellstate.shards import (
     REDUCE,
     RETRY_MS,
     TRIES,
-    UNSENT_MS,
     Errand,
     PhaseCount,
     Progress,
@@ -133,27 +131,6 @@ def _nearest(waiting: Flat, sets: Sequence[Flat]) -> Flat:
     return next((inside for each in sets if (inside := span_split(waiting, each)[0]) != NONE), NONE)
 
 
-def claim_directory(c: State, path: str, job_id: str, *, expire_ms: int) -> str | None:
-    """Claim the output directory of a job, or give it up with 0; return the id of the live job that it belongs to."""
-    c.unfold()
-    if not expire_ms:
-        if c.claimed.get(path, ("",))[0] == job_id:
-            del c.claimed[path]
-        return None
-    own, over = PurePosixPath(path), list[str]()
-    for other, (holder, sent) in sorted(c.claimed.items()):
-        if holder != job_id:
-            j = c.J.get(holder)
-            if sent if j is None else j.complete:
-                over.append(other)
-            elif own.is_relative_to(other) or PurePosixPath(other).is_relative_to(own):
-                return holder
-    for other in over:
-        del c.claimed[other]
-    c.claimed[path] = job_id, expire_ms > UNSENT_MS
-    return None
-
-
 def usable(c: State, job_id: str, table: ShardTable) -> set[int]:
     """Return the machines of the job that are not excluded, or all if there are none."""
     runs = [(placement, index) for g in c.J[job_id].groups for placement, index in g.runs.items()]
@@ -168,7 +145,7 @@ def is_live(c: State, job_id: str, worker: Worker) -> bool:
     return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
 
 
-def end_shard(  # noqa: PLR0913 - those of the port, and the cell
+def end_shard(  # noqa: PLR0913 - those of the store, and the cell
     c: State, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
     failed_ms: int | None = None, level: int | None = None,
 ) -> bool:  # fmt: skip

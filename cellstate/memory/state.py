@@ -43,7 +43,7 @@ from omega.cellstate.ranges import NONE, Flat, indices, span_text
 from omega.cellstate.replies import Awaited, Rows
 from omega.cellstate.resources import LARGEST, Dimensions, Resources
 from omega.cellstate.shards import ShardDurations
-from omega.cellstate.tasks import OutputPart, Retried, TaskLoss, TaskProgress
+from omega.cellstate.tasks import Retried, TaskLoss, TaskProgress
 from omega.cellstate.transaction import Basis, Placed, Position
 
 LOG_KEPT = 50_000
@@ -423,7 +423,7 @@ class State:
     ) -> None:  # fmt: skip
         """Create an empty cell."""
         self.name, self.dimensions = name, dimensions or Dimensions()
-        self.keep_jobs, self.keep_ms, self.log, self.mailboxes = keep_jobs, keep_ms, log, mailboxes
+        self.keep_jobs, self.keep_ms, self.logs, self.mailboxes = keep_jobs, keep_ms, log, mailboxes
         self.release_moves_number, self.counted, self.numbered = release_moves_number, counted, numbered
         self.durability, self.unchecked, self.dry = Durability(), False, False
         self.unreadable: dict[tuple[str, str], str] = {}
@@ -469,8 +469,6 @@ class State:
         self.learnt: dict[str, ShardDurations] = {}
         # The cells that jobs were sent to, by job.
         self.chosen: dict[str, str] = {}
-        # The jobs to which output directories belong, and whether these were submitted.
-        self.claimed: dict[str, tuple[str, bool]] = {}
         # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits or lend in part.
         self.pool_settings, self.next_pool, self.pools_state = Pools(), 1, 0
         # Use of the pools with limits by number; those that bind the jobs of a leaf pool.
@@ -482,17 +480,15 @@ class State:
         self.last_epoch: Epoch | None = None
 
     def _create_members(self) -> None:
-        self.schedulers: dict[str, Member] = {}
+        self.scheduler_members: dict[str, Member] = {}
         self.stats: dict[str, dict[str, Any]] = {}
         self.blocked: dict[str, Awaited] = {}
         self.wakes: set[str] = set()
         self.registered: dict[str, Member] = {}
-        self.executors: dict[str, int] = {}
+        self.executor_numbers: dict[str, int] = {}
         self.serving: set[int] = set()
-        self.unfit: dict[int, str] = {}
-        # The last output of tasks; answers to requests for output; how far tasks have come, by job and machine.
+        # The last output of tasks; how far tasks have come, by job and machine.
         self.output: dict[tuple[str, int, int, str], bytes] = {}
-        self.answers: dict[str, OutputPart] = {}
         self.come: dict[tuple[str, int], list[TaskProgress]] = {}
         # When the tasks of drained machines are to be moved off (ms of the store's clock).
         self.drains: dict[int, int] = {}
@@ -532,7 +528,7 @@ class State:
     @property
     def quiet(self) -> bool:
         """Whether it has no log and no mailboxes, so that nothing is said of single runs."""
-        return not (self.log or self.mailboxes)
+        return not (self.logs or self.mailboxes)
 
     def open(self) -> None:
         """Begin a call without touched machines and facts."""
@@ -556,7 +552,7 @@ class State:
 
     def fact(self, *words: object) -> None:
         """Add a fact to this call."""
-        if self.log:
+        if self.logs:
             self.facts_now.append(" ".join(map(str, words)))
 
     def message(self, m: MachineRow, *words: object) -> None:
@@ -586,7 +582,7 @@ class State:
 
     def wake(self, kind: str) -> None:
         """Leave a token for every live scheduler of a kind."""
-        for name, member in self.schedulers.items():
+        for name, member in self.scheduler_members.items():
             if member.lives and name.partition("/")[0] == kind:
                 self.wakes.add(name)
 
@@ -596,7 +592,7 @@ class State:
         self.marks.append(self.cut + len(self.trail))
         if version - self.floor > 2 * self.changes_kept:
             self.trim(version - self.changes_kept)
-        if self.log:
+        if self.logs:
             words = basis.text if basis else ""
             entry = LogEntry(
                 version=self.version, at_ms=at, by=by, facts="\n".join(self.facts_now), basis=words, settings=settings
@@ -659,7 +655,7 @@ class State:
         if not lane.live:
             self.left_lanes.append(lane)
         self.retired.append(j)
-        if self.log:
+        if self.logs:
             self.fact("done", j.id, int(j.state))
 
     def tidy(self) -> None:
@@ -693,7 +689,7 @@ class State:
         groups = j.made
         if (self.waited and j.awaited) or (groups is not None and any(g.leaving for g in groups)):
             return False
-        if self.log:
+        if self.logs:
             self.forgotten.update(totals_of([head_of(job_of(j, runs=False))]))
         del self.J[j.id]
         if self.past:
@@ -858,7 +854,7 @@ def _wants(g: GroupRow, tasks: int) -> int:
     return packed([min(MOST_WANTED, amount * tasks) for amount in g.amounts])
 
 
-# Records as the data types of the ports
+# Records as data types
 
 
 def job_of(j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:

@@ -72,7 +72,7 @@ def place(c: State, g: GroupRow, m: MachineRow, count: int) -> None:
     j.placed, j.unplaced = before + count, j.unplaced - count
     count_admitted(c, j, before)
     c.touch_job(j)
-    if c.mailboxes or c.log:
+    if c.mailboxes or c.logs:
         what = placement, m.index, j.id, g.number, span_text(tasks)
         c.message(m, "+", *what, g.asked.duration_ms, hold)
         c.fact("place", *what, ",".join(map(str, g.amounts)))
@@ -302,7 +302,7 @@ def take_off(c: State, m: MachineRow, placement: int, part: Flat, how: EndKind, 
     elif ending:
         spent = _count_off(c, m, g, placement, ending, how)
     g.failed += span_count(spent)
-    if c.log:
+    if c.logs:
         c.fact(WORDS[how], placement, m.index, j.id, g.number, span_text(gone), *state_words(m), reason)
     if dropped:
         c.fact("drop", j.id, g.number, count, WORDS[how])
@@ -760,7 +760,7 @@ def publish(
 def _notify_blocked(c: State) -> None:
     """Notify live schedulers with blocked jobs: all of room, those that wait for it of a placement."""
     for name, awaited in c.blocked.items():
-        lives = name in c.schedulers and c.schedulers[name].lives
+        lives = name in c.scheduler_members and c.scheduler_members[name].lives
         if lives and (c.freed or any(j.name in awaited or ANY_JOB in awaited for j in c.gained)):
             c.wakes.add(name)
 

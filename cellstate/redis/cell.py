@@ -1,375 +1,432 @@
-"""The complete store: one cell on a server, its transactions, members and limits."""
+"""A cell on a server: its connection, existence and settings, and its parts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+import struct
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, unquote
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.retry import Retry
 
-from omega.cellstate import keys, ranges
+from omega.cellstate import keys
+from omega.cellstate.addresses import safe_url
+from omega.cellstate.connections import Pool
+from omega.cellstate.durability import Durability
 from omega.cellstate.errors import (
-    Duplicate,
-    Fenced,
+    BadInput,
+    CellGone,
+    NotFound,
     Refused,
+    StoreError,
+    Unreachable,
     Unreadable,
+    Unsuitable,
 )
-from omega.cellstate.executors import check_member, check_nonce
-from omega.cellstate.logged_settings import scheduler_text
-from omega.cellstate.model import Limits, check_word
-from omega.cellstate.override import override
-from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.calls import load_scripts
-from omega.cellstate.redis.cell_names import register
+from omega.cellstate.keys import ROLES
+from omega.cellstate.lanes import Lane
+from omega.cellstate.model import Limits
+from omega.cellstate.pages import (
+    DELAYED,
+    OVER,
+    TOTALS,
+    CellSums,
+    LaneSum,
+    Shape,
+    job_states,
+    task_counts,
+)
+from omega.cellstate.redis import records
+from omega.cellstate.redis.calls import Connection, load_scripts
+from omega.cellstate.redis.cell_names import cells, forget, register
 from omega.cellstate.redis.digest import RedisDigest
-from omega.cellstate.redis.executors import RedisAgents, RedisMachines, RedisTasks, RedisTrees
+from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.jobs import RedisJobs
-from omega.cellstate.redis.link import Link, confirm
-from omega.cellstate.redis.opening import RedisOpening, check_name
+from omega.cellstate.redis.link import confirm
+from omega.cellstate.redis.log import RedisLog
+from omega.cellstate.redis.machines import RedisMachines
 from omega.cellstate.redis.pools import RedisPools
-from omega.cellstate.redis.reads import RedisReads
+from omega.cellstate.redis.schedulers import RedisSchedulers
 from omega.cellstate.redis.scripts import Script, script
-from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
-from omega.cellstate.resources import LARGEST, Dimensions
-from omega.cellstate.server import connect, translate
-from omega.cellstate.shards import (
-    KEPT_MS,
-    LEARNT_MS,
-    MOST_IN_A_ROW,
-    RETRY_MS,
-    TRIES,
-    UNSENT_MS,
-    Errand,
-    PhaseCount,
-    Progress,
-    ShardDurations,
-    Worker,
-)
-from omega.cellstate.transaction import Basis, Intake, Position, Transaction, forms_of
+from omega.cellstate.redis.shards import RedisShards
+from omega.cellstate.redis.tasks import RedisTasks
+from omega.cellstate.refused_writes import StoreState, following, store_state
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect, info_of, translate
 
 if TYPE_CHECKING:
     from omega.cellstate.pools import Pools
-    from omega.cellstate.primary import Damage, Reading
+# Requirements of the durability of a cell on its server: replicas that follow it, or files that are synced.
 
-# The shards of MapReduce jobs on a server: claimed, ended, counted.
+WANTED = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+"""Settings of a server that syncs each write before it answers; the last one also while it rewrites its file."""
 
 
-class RedisShards(RedisReads):
-    """Operations of MapReduce workers."""
-
-    @override
-    def claim_shard(
-        self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int, near: Sequence[str] = ()
-    ) -> Errand:  # fmt: skip
-        values = {
-            "dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "at": at_ms,
-            "most": MOST_IN_A_ROW, "near": " ".join(near), "expire_ms": KEPT_MS,
-        }  # fmt: skip
-        own = {"shards": f"shards:{job_id}"}
-        what, *more = self._run("claim_shard", values | worker._asdict(), own=own)
-        shard = int(more[0]) if more else -1
-        return Errand(what.decode(), shard, more[1].decode() if len(more) > 1 else "")
-
-    @override
-    def end_shard(
-        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
-        failed_ms: int | None = None, level: int | None = None,
-    ) -> bool:  # fmt: skip
-        values = {
-            "dims": len(self.dimensions), "phase": phase, "shard": shard, "at": failed_ms or 0,
-            "level": "" if level is None else level,
-            "how": "done" if failed_ms is None else "failed", "milliseconds": min(max(0, milliseconds), LARGEST),
-            "most": TRIES, "wait_ms": RETRY_MS, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
-        }  # fmt: skip
-        own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
-        return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
-
-    @override
-    def claim_directory(self, path: str, job_id: str, *, expire_ms: int) -> str | None:
-        now = self.store_ms()
-        values = {
-            "dims": len(self.dimensions), "job": job_id, "path": quote(path), "keeps": int(expire_ms > 0),
-            "ends_at": 0 if expire_ms > UNSENT_MS else now + expire_ms, "now": now,
-        }  # fmt: skip
-        _, *holder = self._run("claim_directory", values)
-        return holder[0].decode() if holder else None
-
-    @override
-    def directories(self) -> dict[str, str]:
-        fields = self._hash("directories").items()
-        return {unquote(path.decode()): value.decode().partition(" ")[0] for path, value in fields}
-
-    @override
-    def progress(self, job_id: str) -> Progress | None:
-        fields = ("map", "reduce", "held", "failed", "machines", "levels")
-        maps, reduces, held, failed, machines, levels = (
-            (value or b"").decode() for _, value in self._fields(f"shards:{job_id}", fields)
+def check_replicas(facts: Mapping[str, Any], cell: str, durability: Durability) -> None:
+    """Raise Refused when fewer replicas than a durability requires follow a server. `facts`: its INFO."""
+    count = following(facts)
+    if facts.get("role", "master") == "master" and count < durability.replicas:
+        raise Refused(
+            f"cell {cell}: durability {durability.text} needs {durability.replicas} connected replicas, and the store "
+            f"has {count}; connect more"
         )
-        if not maps:
-            return None
-        counts, unclaimed = (_phase(maps), _phase(reduces)), maps.split(" ")[1]
-        return Progress(*counts, _held(held), failed, _counts(machines), _counts(levels), unclaimed)
-
-    @override
-    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
-        marks = self._fields(f"shards:{job_id}", [f"{phase[0]}{shard}" for shard in range(count)])
-        return [None if mark is None else mark.decode() for _, mark in marks]
-
-    @override
-    def durations(self, name: str) -> ShardDurations | None:
-        text = self._command(self.client.get, f"{self._prefix}durations:{name}")
-        return None if text is None else ShardDurations(*map(int, text.split()))
 
 
-def _held(text: str) -> tuple[tuple[int, int, int], ...]:
-    """Read a list " machine:placement:task:shard"."""
-    claims = (each.split(":") for each in text.split())
-    return tuple(sorted((int(placement), int(task), int(shard)) for _, placement, task, shard in claims))
+def syncs_each_write(connection: Any) -> bool:
+    """Return whether a connection's user may read how its server syncs. Raises Unsuitable when it does otherwise."""
+    try:
+        settings, readable = _pairs(_asked(connection, "CONFIG", "GET", "*append*")), True
+    except redis.ResponseError:  # CONFIG is forbidden to this user, or renamed
+        lines = _text(_asked(connection, "INFO", "persistence")).split()
+        settings, readable = {"appendonly": "yes" if "aof_enabled:1" in lines else "no"}, False
+    for name, value in WANTED.items():
+        if settings.get(name, value) != value:
+            where = getattr(connection, "path", "") or f"{connection.host}:{connection.port}"
+            raise Unsuitable(
+                f"the store at {where} has {name} {settings[name]}, and the cell has durability fsync; set {name} "
+                f"{value} there, or see omega cell durability"
+            )
+    return readable
 
 
-def _counts(text: str) -> tuple[tuple[int, int], ...]:
-    """Read a list " number:count"."""
-    pairs = (each.split(":") for each in text.split())
-    return tuple(sorted((int(number), int(count)) for number, count in pairs))
+def _asked(connection: Any, *words: str) -> Any:
+    connection.send_command(*words)
+    return connection.read_response()
 
 
-def _phase(text: str) -> PhaseCount:
-    total, waiting, done, milliseconds = text.split(" ")
-    return PhaseCount(total=int(total), waiting=ranges.count(waiting), done=int(done), milliseconds=int(milliseconds))
+def _pairs(reply: Any) -> dict[str, str]:
+    """Return settings, which a server sends as a map (RESP3) or as a list (RESP2)."""
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+    return {_text(name): _text(value) for name, value in pairs}
 
 
-_new = tuple.__new__
-"""Makes pending jobs, without a call of their class."""
-GENERAL_KEYS = ("done", "history", "housekeeping", "jobnames", "kinds", "lanenames", "placed", "recent", "results",
-                "waiters")  # a table # fmt: skip
-"""Keys of a commit that only its general path needs."""
-GENERAL_CALLS = 64
-"""Commits that give these keys after one that needed them: where limits hold each one needs them."""
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _request(intake: Intake | None) -> str:
-    """Return what a commit requests, ``most owned kind lane:after:count,…``; empty for nothing."""
-    if intake is None or not intake.most:
-        return ""
-    lanes = ",".join(f"{lane}:{after}:{count}" for lane, after, count in intake.lanes) or "-"
-    return f"{intake.most} {intake.owned} {intake.kind} {lanes}"
+KEEP_JOBS = 10_000
+KEEP_MS = 24 * 3600 * 1000
 
 
-def _columns_of(reply: bytes, tag: object) -> list[Any]:
-    """Return the short reply to a commit, ``version outcomes`` and the delta after a line feed, as the long one."""
-    version, _, rest = reply.partition(b" ")
-    outcomes, _, text = rest.partition(b"\n")
-    return [b"ok", version, str(tag).encode(), outcomes, b"delta", text]
+def check_name(name: str) -> str:
+    """Return the name of a cell. Raises BadInput when it is invalid."""
+    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
+    if name == keys.ANY:
+        raise BadInput(f"cell name {name!r}: --cell {name} stands for all cells; choose another name")
+    return name
 
 
-class RedisCell(
-    RedisOpening, RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisTrees, RedisDigest
-):  # fmt: skip
-    """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
+LaneNumbers = tuple[Lane, tuple[int, ...]]
+
+
+class RedisCell(Connection):
+    """A cell on a server: operations by subject are in its parts. One object serves one thread.
+
+    Times are milliseconds of the caller's clock; a cell has no clock except for the expiry of leases. `by` is the
+    author of a change, for the log.
+    """
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
         """Use `create`, `open` or `connect` instead."""
         super().__init__(client, name, dimensions, url)
-        self._link = Link(self.client)
-        self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
-        """The keys of the last commit, by their dependencies: most commits have the same keys."""
-        self._general_calls = 0
-        """How many further commits give the keys of the general path."""
-        self._sent: tuple[CommitRequest, dict[str, object], list[str]] | None = None
+        self.pools = RedisPools(self)
+        self.machines = RedisMachines(self, self.pools)
+        self.jobs = RedisJobs(self, self.machines)
+        self.executors = RedisExecutors(self, self.machines)
+        self.tasks = RedisTasks(self)
+        self.schedulers = RedisSchedulers(self, self.jobs)
+        self.shards = RedisShards(self)
+        self.log = RedisLog(self, self.jobs, self.machines, self.pools)
+        self.digest = RedisDigest(self)
 
-    @override
-    def unusable(self) -> "list[Damage]":
-        from omega.cellstate.redis.primary_records import unusable  # noqa: PLC0415 - only the audit needs it
+    @classmethod
+    def create(
+        cls, client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
+        keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, durability: Durability | None = None, url: str = "",
+    ) -> Self:  # fmt: skip
+        """Create a cell, or open one that has the same resources and durability (None: any); Refused with others.
 
-        return cast("list[Damage]", self._command(unusable, self))
-
-    @override
-    def read_records(self, told: Callable[[str], object] = str) -> "Reading | None":
-        from omega.cellstate.redis.primary_records import read_records  # noqa: PLC0415 - as above
-
-        return cast("Reading | None", self._command(read_records, self, told))
-
-    # Transactions
-
-    def begin(self, request: CommitRequest) -> None:
-        """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
-        membership, since, intake = request.membership, request.since, request.intake
-        basis = request.basis or Basis(since.version, request.at_ms)
-        if forms := forms_of(request.transactions):
-            basis = basis._replace(forms=forms)
-        values: dict[str, object] = {
-            **self._values(request.at_ms, membership.member), "member": membership.member, "number": request.number,
-            "incarnation": membership.incarnation, "since": since.version, "since_tag": since.tag,
-            "request": _request(intake), "basis": basis.text, "body": records.write_transactions(request.transactions),
-        }  # fmt: skip
-        names = [*(f"box:{executor}" for executor in request.executors), *self._wakes()]
-        kinds = self._known.setdefault("pending", set())
-        if intake is not None:
-            kinds.add(f"pending:{intake.kind}")
-        names += sorted(kinds)
-        if self._general_calls > 0:
-            self._general_calls -= 1
-            names += GENERAL_KEYS
-        self._sent = request, values, names
-        self._command(self._launch)
-
-    def _launch(self) -> None:
-        if self._sent is None:
-            raise RuntimeError("no commit in flight")
-        _, values, names = self._sent
-        commit, named = script("commit"), (str(values["member"]), *names)
-        if named != self._commit_keys[0]:
-            self._commit_keys = named, self._keys(commit, named[0], names)
-        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), self._confirmation)
-
-    def finish(self) -> Reply:
-        """Return the reply of the commit in flight. After StoreError, `resend` sends it again without harm."""
-        if self._sent is None:
-            raise RuntimeError("no commit in flight")
-        request, values, names = self._sent
-        while True:
-            reply = self._command(self._link.receive)
-            if type(reply) is bytes:
-                reply = _columns_of(reply, values["tag"])
-            if reply[0] != b"keys":
-                break
-            learned = self._learn(reply[1:])
-            names += sorted(learned)
-            # A call that then asks for a mailbox or a queue left the fast path for that alone.
-            self._general_calls = 0 if learned.isdisjoint(GENERAL_KEYS) else GENERAL_CALLS
-            self._command(self._launch)
-        if reply[0] in (b"fenced", b"stale"):
-            self._sent = None
-            name, incarnation = request.membership
-            raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; register again")
-        # A full read may follow, and fail: until it is done the commit can be sent again.
-        answer = self._reply(reply, request.intake, request.transactions)
-        self._sent = None
-        return answer
-
-    def resend(self) -> None:
-        """Send the commit in flight again, on a new connection (semantics 14)."""
-        self._link.close()
-        self._command(self._launch)
-
-    @override
-    def commit(self, request: CommitRequest) -> Reply:
-        self.begin(request)
-        return self.finish()
-
-    @override
-    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
-        extra = [f"pending:{intake.kind}"] if intake else []
-        return self._reply(self._run("sync", self._since(since, intake), extra=extra), intake)
-
-    def _reply(self, reply: list[Any], intake: Intake | None, transactions: Sequence[Transaction] = ()) -> Reply:
-        _, version, tag, outcomes, mode, text = reply[:6]
-        position, full = Position(int(version), tag.decode()), mode == b"full"
-        if full:
-            self.look_back()
-        self._see(position)
-        size = len(self.dimensions)
-        full = full or len(text) % records.row_bytes(size) != 0  # the change list is damaged; read everything
-        position, rows = self._read_all(position) if full else (position, records.read_rows(text, size))
-        rows, lanes = records.apart(rows)
-        answer = Reply(position, full, rows, records.read_outcomes(outcomes, transactions), lanes=lanes)
-        if intake is not None and intake.most:
-            answer.arrivals = int(reply[6])
-            answer.counts = [None if count == "-" else int(count) for count in reply[7].decode().split(",") if count]
-            answer.read_jobs = partial(self._read_jobs, reply)
-        return answer
-
-    def _read_jobs(self, reply: list[Any]) -> Sequence[PendingJob]:
-        """Read the jobs of a reply, without those that cannot be read."""
-        size, read = len(self.dimensions), job_records.read_job
-        names, arrivals, records_, specs = (reply[8 + i :: 4] for i in range(4))
-        if records_ and all(records_):
-            ids = b" ".join(names).decode().split(" ")
-            with suppress(*records.UNREADABLE):
-                jobs = [read(*each, size) for each in zip(ids, records_, specs, strict=True)]
-                return PendingJobs(arrivals, jobs)
-        pending: list[PendingJob] = []
-        for name, arrival, record, spec in zip(names, arrivals, records_, specs, strict=True):
-            if record:
-                job_id = name.decode()
-                try:
-                    job = read(job_id, record, spec, size)
-                except records.UNREADABLE:
-                    self._job(job_id, record, spec)  # it is noted
-                else:
-                    pending.append(_new(PendingJob, (int(arrival), job)))
-        return pending
-
-    # Members
-
-    @override
-    def register_scheduler(
-        self, member: str, nonce: str, lease_ms: int, at_ms: int, settings: Mapping[str, Any] | None = None
-    ) -> Membership:  # fmt: skip
-        own: dict[str, object] = {"member": check_member(member), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
-        own["settings"] = scheduler_text(settings or {})
-        values = self._values(at_ms, member) | own
-        reply = self._run("register_scheduler", values, member=member)
-        if reply[0] == b"taken":
-            raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
-        return Membership(member, int(reply[1]))
-
-    def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
-        """Renew the lease and store `figures`; return the live members. Fenced when it expired."""
-        known = self._command(self.client.hkeys, self._prefix + "schedulers")
-        leases = {f"lease:{name.decode()}" for name in known}
-        values = {**membership._asdict(), "lease_ms": lease_ms, "figures": records.pack(dict(figures))}
-        reply = self._run("renew_scheduler", values, member=membership.member, extra=leases)
-        if reply[0] == b"fenced":
-            raise Fenced(f"scheduler {membership.member}: its lease lapsed; register again")
-        self._members = sorted(reply[i].decode() for i in range(1, len(reply), 2) if int(reply[i + 1]))
-        return self._members
-
-    @override
-    def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
-        values = self._values(at_ms, membership.member) | membership._asdict() | {"reaped": int(reaped)}
-        return bool(self._run("deregister_scheduler", values, member=membership.member)[1])
-
-    def wait_for_work(self, member: str, seconds: float) -> bool:
-        """Wait for work for this scheduler, at most `seconds`; sync afterwards.
-
-        The token is read before it is removed, so a lost reply does not lose it (semantics 25).
+        Refused and Unsuitable also for a durability that the server does not permit.
         """
-        key = f"{self._prefix}wake:{member}"
-        if not self._wait_at(key, seconds):
-            return False
-        self._command(self.client.delete, key)
-        return True
+        dimensions = dimensions or Dimensions()
+        cell = cls(client, check_name(name), dimensions, url)
+        resources = ",".join(dimensions.names)
+        wanted = durability or Durability()
+        cell._check_permitted(wanted)
+        status, schema, known = cell._create(wanted, keep_jobs=keep_jobs, keep_ms=keep_ms)
+        cell._check_schema(schema.encode())
+        if status != "new":
+            cell.check_exists()
+        if status == "other":
+            raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
+        if status != "new" and durability is not None and cell.durability != durability:
+            raise Refused(
+                f"cell {name}: has durability {cell.durability.text}, not {durability.text}; change it with "
+                f"omega --cell {name} cell durability {durability.text}"
+            )
+        cell._adopt(wanted if status == "new" else cell.durability)
+        cell.command(register, client, name)
+        cell.command(confirm, cell.client, name, cell.durability)
+        return cell
 
-    @override
-    def rouse(self, member: str) -> None:
-        self._command(self.client.rpush, f"{self._prefix}wake:{member}", "1")
+    @classmethod
+    def open(cls, client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> Self:
+        """Open a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
 
-    @override
-    def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
-        key = self._prefix + "asleep"
-        if blocked:
-            self._command(self.client.hset, key, member, " ".join(awaited) or "-")
-        else:
-            self._command(self.client.hdel, key, member)
+        With `any_schema` it is opened all the same, to be counted and deleted. Raises BadInput for an invalid name: its
+        keys might have no slot in common.
+        """
+        cell = cls(client, check_name(name), Dimensions(), url)
+        cell.dimensions = Dimensions(tuple(cell.check_exists(any_schema=any_schema).split(",")))
+        return cell
 
-    # Limits
+    @classmethod
+    def connect(
+        cls, url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False, patient: bool = True
+    ) -> Self:  # fmt: skip
+        """Open the cell `name` on the store at `url`; see `open`, and for `patient` `server.connect`."""
+        client = connect(url, timeout=timeout, patient=patient)
+        try:
+            return cls.open(client, name, url, any_schema=any_schema)
+        except BaseException:
+            client.close()
+            raise
 
-    @override
-    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
-        self._check(f"kind {kind}", [0 if amount is None else amount for amount in limits.resources], 2**53)
-        values = self._values(at_ms, by) | {"kind": check_word("kind", kind), "limits": records.write_limits(limits)}
-        self._run("limit", values, extra=self._wakes())
+    def check_exists(self, *, any_schema: bool = False) -> str:
+        """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
+        names = ("schema", "rules", "resources", "durability")
+        schema, rules, resources, durability = self.command(self.client.hmget, self.prefix + "meta", names)
+        if schema is None:
+            there = self._others()
+            where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}{self._unread()}"
+            raise NotFound(f"{where}; make one with omega cell create {self.name}")
+        if not any_schema:
+            self._check_schema(schema)
+            if (had := self._number("rules", rules)) != keys.RULES:
+                raise Unsuitable(f"cell {self.name} {keys.other_rules(had)}")
+        if resources is None:
+            raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
+        self._adopt(self._read_durability(durability))
+        if not any_schema:
+            self._require_fsync(self.durability)
+        return str(resources.decode(errors="replace"))
+
+    def check_there(self) -> None:
+        """Raise CellGone, for which processes wait, when there is no such cell now, or one with other resources.
+
+        Connections are opened anew: where the address leads to another server now, all calls go there from now on.
+        """
+        if isinstance(pool := self.client.connection_pool, Pool):
+            pool.open_anew()
+        try:
+            resources = self.check_exists()
+        except (Refused, Unsuitable) as error:
+            raise CellGone(str(error)) from error
+        if resources != ",".join(self.dimensions.names):
+            raise CellGone(f"cell {self.name}: has other resources now, {resources}; restart this process")
 
     def close(self) -> None:
         """Close the connections."""
-        self._link.close()
-        self._ends.close()
+        self.schedulers.close()
+        self.executors.close()
         self.client.close()
+
+    def _forget_versions(self) -> None:
+        self.pools.forget_versions()
+
+    # Existence, schema and durability
+
+    def _create(
+        self, durability: Durability, *, keep_jobs: int = 0, keep_ms: int = 0, change: bool = False
+    ) -> list[str]:
+        """Create the cell, or change the durability of an existing one; return the words of create.lua."""
+        values = {
+            "schema": keys.SCHEMA, "rules": keys.RULES, "resources": ",".join(self.dimensions.names),
+            "keep_jobs": keep_jobs, "keep_ms": keep_ms, "change": int(change),
+            "durability": durability.text if durability != Durability() else "",
+        }  # fmt: skip
+        return [word.decode() for word in self.run("create", values)]
+
+    def _check_permitted(self, durability: Durability) -> None:
+        """Raise Refused or Unsuitable when the server does not permit a durability."""
+        if durability.replicas:
+            check_replicas(self.command(self.client.info), self.name, durability)
+        if durability.fsync:
+            self._require_fsync(durability)
+
+    def _require_fsync(self, durability: Durability) -> None:
+        """Let each new connection check how the server syncs, if the durability needs it, from the next one on."""
+        if isinstance(pool := self.client.connection_pool, Pool) and durability.fsync != (pool.requirement is not None):
+            pool.require(self._check_connection if durability.fsync else None)
+            self.command(self.client.ping)
+
+    def _check_connection(self, connection: Any) -> None:
+        self.unchecked = not syncs_each_write(connection)
+
+    def set_durability(self, durability: Durability) -> None:
+        """Change what a change needs before it is acknowledged; processes that have the cell open keep the old one.
+
+        Raises Refused when too few replicas are connected, Unsuitable when the server does not sync as required.
+        """
+        self._check_permitted(durability)
+        self._create(durability, change=True)
+        self.check_exists()
+        self.command(confirm, self.client, self.name, durability)
+
+    def _read_durability(self, text: bytes | None) -> Durability:
+        try:
+            return Durability.parse((text or b"none").decode(errors="replace"))
+        except BadInput as error:
+            raise Unreadable(f"cell {self.name}: {error}; set it with omega cell durability") from error
+
+    def _others(self) -> str:
+        """Return the names of the cells on the store, for a message; a user of one cell may not read them."""
+        try:
+            return ", ".join(self.command(cells, self.client)) or "none"
+        except StoreError:
+            return "cells that this user may not list"
+
+    def _unread(self) -> str:
+        """Say that the store has cells of a development version, which this one does not read; "" without them."""
+        try:
+            if not self.command(self.client.exists, keys.UNREAD):
+                return ""
+        except StoreError:
+            return ""
+        delete = "valkey-cli --scan --pattern 'omega:{*' | xargs valkey-cli unlink omega:cells"
+        return f", and cells that a version before schema 1 wrote, which this one does not read (delete them: {delete})"
+
+    def _check_schema(self, word: bytes | None) -> None:
+        if (schema := self._number("schema", word)) != keys.SCHEMA:
+            raise Unsuitable(f"cell {self.name}: {keys.other_schema(schema)}, or name another cell with --cell")
+
+    def _number(self, name: str, word: bytes | None) -> int:
+        """Read a number of ``meta``, which a cell of a development version may lack."""
+        text = (word or b"0").decode(errors="replace")
+        if not text.isdecimal():
+            raise Unreadable(f"cell {self.name}: its {name} {text!r} is no number; restore it from a backup")
+        return int(text)
+
+    def upgrade(self) -> int:
+        """Give the cell the rules of this Omega once no member lives; return the number that it had.
+
+        A member has the rules that its cell has: scripts of others refuse to register it. Raises Refused with the names
+        of those that live, or when one registers meanwhile; Unsuitable for a cell of another schema, or with
+        newer rules or none.
+        """
+        meta, *records = (self.prefix + name for name in ("meta", "schedulers", "agents"))
+        with self.client.pipeline(transaction=True) as pipe:
+            self.command(pipe.watch, meta, *records)
+            schema, rules, durability = self.command(pipe.hmget, meta, "schema", "rules", "durability")
+            self._check_schema(schema)
+            if not keys.FIRST_RULES <= (had := self._number("rules", rules)) <= keys.RULES:
+                raise Unsuitable(f"cell {self.name} {keys.other_rules(had)}")
+            members = sorted(name.decode() for record in records for name in self.command(pipe.hkeys, record))
+            live = [name for name in members if self.command(pipe.exists, f"{self.prefix}lease:{name}")]
+            if had < keys.RULES and live:
+                what = f"cell {self.name} has rules number {had}, and {', '.join(live)} still run with them"
+                raise Refused(f"{what}; stop them (the lease of a killed one expires after some seconds)")
+            pipe.multi()
+            pipe.hset(meta, "rules", str(keys.RULES))
+            try:
+                pipe.execute()
+            except redis.WatchError as error:
+                raise Refused(f"cell {self.name}: a process registered or left meanwhile; try again") from error
+            except (redis.RedisError, OSError) as error:
+                raise translate(error, self.url) from error
+        self.command(confirm, self.client, self.name, self._read_durability(durability))
+        return had
+
+    def delete(self) -> None:
+        """Remove the cell and everything in it, a few hundred keys at a time."""
+        self.command(forget, self.client, self.name)
+        scan = self.client.scan_iter(match=self.prefix.replace("[", "\\[") + "*", count=500)
+        while chunk := self.command(list, islice(scan, 500)):
+            self.command(self.client.unlink, *chunk)
+        self.command(confirm, self.client, self.name, self.durability, gone=True)
+
+    # The server
+
+    def account(self) -> str:
+        """Return the connection's user of the server if it belongs to a person; "" for the default and for roles."""
+        try:
+            name: bytes | str = self.command(self.client.execute_command, "ACL WHOAMI")
+        except Unreachable:
+            raise
+        except StoreError:
+            return ""  # the user has no permission
+        user = name if isinstance(name, str) else name.decode()  # redis-py decodes it with RESP2
+        return "" if user in ("default", *(f"omega-{role}" for role in ROLES)) else user
+
+    def store_run(self) -> str:
+        """Return the id of the server's run; another run may have less data (semantics 16)."""
+        return str(self.command(self.client.info, "server").get("run_id", ""))
+
+    def refuses_writes(self) -> str:
+        """Return why the server refuses writes, with the remedy; empty when it does not."""
+        return self.store_state().refuses
+
+    def store_state(self) -> StoreState:
+        """Return the replicas and the memory of the server, and why it refuses writes."""
+        return store_state(self.command(info_of, self.client), self.durability.replicas)
+
+    # The cell as a whole
+
+    def sums(self) -> CellSums:
+        """Return sums over all machines and jobs, of one version; the store keeps them."""
+        prefix, size = self.prefix, len(self.dimensions)
+        with self.client.pipeline() as pipe:  # one transaction: all of one version
+            pipe.hmget(prefix + "meta", "version", *sorted(TOTALS))
+            pipe.hgetall(prefix + "shapes")
+            pipe.hgetall(prefix + "lanes")
+            pipe.hlen(prefix + "jobs")
+            counters, shapes, lanes, stored = self.command(pipe.execute)
+        version, *values = (int(value or 0) for value in counters)
+        totals = dict(zip(sorted(TOTALS), values, strict=True))
+        over = shapes.pop(OVER.encode(), b"").decode().split()
+        lanes.pop(b"spare", None)
+        known = [each for _, each in self.readable("lanes", lanes.items(), _lane, size)]
+        together, pending = sum_of_lanes(known, size)
+        return CellSums(
+            version=version,
+            shapes={Shape.named(field.decode()): int(count) for field, count in shapes.items()},
+            over=self._over(over),
+            jobs=job_states(totals, together),
+            stored=int(stored),
+            tasks=task_counts(totals, together.placed),
+            delayed=totals[DELAYED],
+            wanted=together.wanted,
+            held=together.held,
+            pending=pending,
+        )
+
+    def _over(self, indices: Iterable[str]) -> int:
+        """Return how many of these machines hold more than they have."""
+        size, count = len(self.dimensions), 0
+        for index, row in self.fields("machines", list(indices)):
+            for whole in self.whole_rows({index.encode(): row}, records.row_bytes(size)) if row else ():
+                amounts = records.read_row(whole, size)[4:]
+                count += any(used > has for has, used in zip(amounts[:size], amounts[size:], strict=True))
+        return count
+
+
+def _lane(record: bytes, size: int) -> LaneNumbers:
+    *_, lane = records.lane_row(record, size)
+    return lane, struct.unpack(f"<{7 + 2 * size}q", record[: 8 * (7 + 2 * size)])
+
+
+def sum_of_lanes(lanes: Iterable[LaneNumbers], size: int) -> tuple[LaneSum, Mapping[str, int]]:
+    """Return what lanes count together, and the number of pending jobs of each kind."""
+    sums, pending = [0] * (3 + 2 * size), Counter[str]()
+    for lane, numbers in lanes:
+        sums = list(map(int.__add__, sums, numbers[4:]))
+        pending[lane.kind] += numbers[2]
+    *amounts, live, placed, running = sums
+    together = LaneSum(live, running, placed, tuple(amounts[:size]), tuple(amounts[size:]))
+    return together, {kind: count for kind, count in sorted(pending.items()) if count}
 
 
 # Creation of a cell with the settings of another one, in one transaction.
@@ -413,16 +470,16 @@ class CellByLikeness(RedisCell):
         self.dimensions = Dimensions(tuple(self.check_exists().split(",")))
         names = sorted(keys.SETTINGS)
         with self.client.pipeline(transaction=True) as pipe:
-            pipe.hmget(self._prefix + "meta", names)
-            pipe.hgetall(self._prefix + "kinds")
-            pipe.hgetall(self._prefix + "pools")
-            values, kinds, pools = self._command(pipe.execute)
-        limits = {kind: use.limits for kind, use in self._kinds(kinds.items()).items()}
+            pipe.hmget(self.prefix + "meta", names)
+            pipe.hgetall(self.prefix + "kinds")
+            pipe.hgetall(self.prefix + "pools")
+            values, kinds, pools = self.command(pipe.execute)
+        limits = {kind: use.limits for kind, use in self.pools.read_kinds(kinds.items()).items()}
         if self.unreadable:
             (key, field), why = next(iter(self.unreadable.items()))
             raise Unreadable(f"cell {self.name}: its {key} {field!r} cannot be read ({why}); set it again")
         meta = {name: value for name, value in zip(names, values, strict=True) if value is not None}
-        return CellSettings(meta, limits, self._read_pools({name.decode(): value for name, value in pools.items()}))
+        return CellSettings(meta, limits, self.pools.read({name.decode(): value for name, value in pools.items()}))
 
     def create_with(self, settings: CellSettings, at_ms: int, by: str) -> bool:
         """Create the cell; return whether it is new. Refused when it exists with other settings.
@@ -432,12 +489,12 @@ class CellByLikeness(RedisCell):
         self.dimensions = Dimensions(tuple(settings.meta["resources"].decode().split(",")))
         durability = self._read_durability(settings.meta.get("durability"))
         self._check_permitted(durability)
-        new = bool(self._command(self._make, settings, at_ms, by))
+        new = bool(self.command(self._make, settings, at_ms, by))
         if not new and (other := self.settings().differs(settings)):
             raise Refused(f"cell {self.name}: exists with other {', '.join(other)}; choose another name")
         self._adopt(durability)
-        self._command(register, self.client, self.name)
-        self._command(confirm, self.client, self.name, durability)
+        self.command(register, self.client, self.name)
+        self.command(confirm, self.client, self.name, durability)
         return new
 
     def _make(self, settings: CellSettings, at_ms: int, by: str) -> bool:
@@ -447,7 +504,7 @@ class CellByLikeness(RedisCell):
         return bool(retry.call_with_retry(lambda: self._try(settings, at_ms, by), lambda _: None))
 
     def _try(self, settings: CellSettings, at_ms: int, by: str) -> bool:
-        meta = self._prefix + "meta"
+        meta = self.prefix + "meta"
         pipe: Any = self.client.pipeline(transaction=True)
         with pipe:
             pipe.watch(meta)
@@ -472,23 +529,22 @@ class CellByLikeness(RedisCell):
         self._collected = []
         try:
             known = {name: value.decode() for name, value in settings.meta.items()}
-            self._run("create", {"schema": keys.SCHEMA, "rules": keys.RULES, "durability": "", **known, "change": 0})
+            self.run("create", {"schema": keys.SCHEMA, "rules": keys.RULES, "durability": "", **known, "change": 0})
             for kind, limits in settings.limits.items():
-                self.set_limits(kind, limits, at_ms, by)
-            self.set_pools(settings.pools, None, at_ms, by)
+                self.pools.set_limits(kind, limits, at_ms, by)
+            self.pools.set(settings.pools, None, at_ms, by)
             return self._collected
         finally:
             self._collected = None
 
-    @override
-    def _run(
+    def run(
         self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",
         extra: Iterable[str] = (), own: Mapping[str, str] | None = None,
     ) -> list[Any]:  # fmt: skip
         if self._collected is None:
-            return super()._run(name, values, rest, member=member, extra=extra, own=own)
+            return super().run(name, values, rest, member=member, extra=extra, own=own)
         chosen = script(name)
-        keys_of = self._keys(chosen, member, extra, own)
+        keys_of = self.keys_of(chosen, member, extra, own)
         self._collected.append((chosen, [len(keys_of), *keys_of, *chosen.pack_arguments(values, rest)]))
         return [b"ok", b"0"]
 

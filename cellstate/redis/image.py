@@ -17,7 +17,7 @@ from omega.cellstate.redis.records import UNREADABLE, RawChangedRecords
 from omega.cellstate.redis.scripts import script
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis.calls import Connection
 
 BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
 """Hashes of a record per machine or job: every change of one is named by a fact."""
@@ -106,7 +106,7 @@ def _put(records: dict[bytes, bytes], name: bytes, value: bytes) -> None:
         records.pop(name, None)
 
 
-def read_image(cell: "StoredCell", at_ms: int, left: Collection[str] = (), told: Told = lambda _: None) -> Image | None:
+def read_image(cell: "Connection", at_ms: int, left: Collection[str] = (), told: Told = lambda _: None) -> Image | None:
     """Read a cell without the keys `left` and the log; None when it changes faster than it can be read.
 
     Raises errors of the client.
@@ -115,7 +115,7 @@ def read_image(cell: "StoredCell", at_ms: int, left: Collection[str] = (), told:
 
 
 class _Reader:
-    def __init__(self, cell: "StoredCell", left: Collection[str], told: Told) -> None:
+    def __init__(self, cell: "Connection", left: Collection[str], told: Told) -> None:
         self.client: Any = cell.client
         self.cell, self.left, self.told, self.prefix = cell, left, told, keys.prefix(cell.name)
 

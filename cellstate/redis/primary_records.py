@@ -26,7 +26,7 @@ from omega.cellstate.shards import PHASES, TRIES
 from omega.cellstate.tasks import OutputPart, unpack_progress
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis.calls import Connection
 
 _UNREAD = frozenset({"log"})
 _NUMBER = r"(?:0|[1-9]\d*)"
@@ -70,7 +70,7 @@ def _number(text: bytes | str) -> int:
     return int(word)
 
 
-def read_records(cell: "StoredCell", told: Callable[[str], object] = str) -> Reading | None:
+def read_records(cell: "Connection", told: Callable[[str], object] = str) -> Reading | None:
     """Read a cell; None when it changes faster than it can be read. Raises errors of the client."""
     number = 0
 
@@ -87,9 +87,10 @@ def read_records(cell: "StoredCell", told: Callable[[str], object] = str) -> Rea
     return Reading(primary, {**image.hashes, **image.zsets, **image.lists})
 
 
-def unusable(cell: "StoredCell") -> list[Damage]:
+def unusable(cell: "Connection") -> list[Damage]:
     """Return keys of another type than a cell's, and counters that are no numbers: scripts fail on them."""
-    client, prefix = cell.client, keys.prefix(cell.name)
+    client: Any = cell.client
+    prefix = keys.prefix(cell.name)
     names = sorted(key.decode(errors="replace") for key in client.scan_iter(match=prefix.replace("[", "\\[") + "*"))
     with client.pipeline(transaction=False) as pipe:
         for name in names:

@@ -1,4 +1,4 @@
-"""Records as the scripts write them, read into the types of the port and back (lua/parts/records.lua)."""
+"""Records as the scripts write them, read into types and back (lua/parts/records.lua)."""
 
 import struct
 from collections.abc import Sequence
@@ -236,7 +236,7 @@ def messages(entry: str) -> list[str]:
 
 
 def each_message(line: str) -> list[str]:
-    """Return the messages of a line, of which several placements may share one (ExecutorStore.receive_lines)."""
+    """Return the messages of a line, of which several placements may share one (RedisExecutors.receive_lines)."""
     if line[0] != "+":
         return ["!" if line[0] == "!" else line]
     _, job, group, duration, hold, first, *items = line.split(" ")

@@ -25,5 +25,7 @@ def command(app: App, value: str | None) -> None:
         render.document({"cell": cell.name} | durability_json(cell))
         return
     render.line(f"cell {cell.name} · durability {durability_text(cell)}")
-    if wanted is not None and (live := sorted(name for name, (_, lives, _) in cell.members().items() if lives)):
+    if wanted is not None and (
+        live := sorted(name for name, (_, lives, _) in cell.schedulers.members().items() if lives)
+    ):
         render.note(f"restart what is running: {units.listing(live)}, agents and simulated executors")

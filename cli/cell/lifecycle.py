@@ -22,7 +22,7 @@ from omega.queries.cells import contents, durability_json, durability_text
 
 if TYPE_CHECKING:
     from omega.cellstate.model import MachineSpec
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.many_cells.new_cell import Spread
 
 
@@ -91,7 +91,7 @@ def create(
         note_offline(DEFAULT_EXECUTOR)
 
 
-def _created(app: App, name: str, dimensions: Dimensions, wanted: Durability | None) -> "tuple[StoredCell, bool]":
+def _created(app: App, name: str, dimensions: Dimensions, wanted: Durability | None) -> "tuple[RedisCell, bool]":
     """Return the cell, and whether it is new."""
     from omega.cellstate.server import connect
     from omega.cellstate.store import create_cell
@@ -100,7 +100,7 @@ def _created(app: App, name: str, dimensions: Dimensions, wanted: Durability | N
     return app.closing(create_cell(connect(app.url), name, dimensions, durability=wanted, url=app.url)), not there
 
 
-def _created_like(app: App, name: str | None, like: str) -> "tuple[StoredCell, bool]":
+def _created_like(app: App, name: str | None, like: str) -> "tuple[RedisCell, bool]":
     """Return the cell, and whether it is new."""
     from omega.cellstate.store import create_like
     from omega.many_cells.new_cell import create_next
@@ -111,11 +111,11 @@ def _created_like(app: App, name: str | None, like: str) -> "tuple[StoredCell, b
     return app.closing(cell), fresh
 
 
-def _add(app: App, cell: "StoredCell", specs: "Sequence[MachineSpec]") -> None:
+def _add(app: App, cell: "RedisCell", specs: "Sequence[MachineSpec]") -> None:
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=len(specs) or None, more="", visible=len(specs) > JOIN_CHUNK)
         for start in range(0, len(specs), JOIN_CHUNK):
-            joined = cell.join(DEFAULT_EXECUTOR, specs[start : start + JOIN_CHUNK], app.now_ms())
+            joined = cell.machines.join(DEFAULT_EXECUTOR, specs[start : start + JOIN_CHUNK], app.now_ms())
             bars.advance(bar, len(joined))
 
 
@@ -129,13 +129,13 @@ def _spread(app: App, name: str) -> "Spread | None":
 
 
 def _say(
-    cell: "StoredCell", fresh: bool, like: str | None, machines: int, capacity: Sequence[int], lies: "Spread | None"
+    cell: "RedisCell", fresh: bool, like: str | None, machines: int, capacity: Sequence[int], lies: "Spread | None"
 ) -> None:
     said = [f"cell {cell.name} {'created' if fresh else 'already exists'}", ", ".join(cell.dimensions.names)]
     if cell.durability != Durability():
         said.append(durability_text(cell))
     if like is not None:
-        pools, limits = len(cell.pools().pools), len(cell.limited_kinds())
+        pools, limits = len(cell.pools.get().pools), len(cell.pools.limited_kinds())
         said.append(f"like {like}: {units.count(pools, 'pool')}, limits of {units.count(limits, 'kind')}")
     if machines:
         total = [machines * each for each in capacity]

@@ -14,7 +14,7 @@ from omega.queries.cells import describe, durability_text, list_cells
 
 if TYPE_CHECKING:
     from omega.cellstate.cuts import Cuts
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import KindUse
     from omega.queries.recent import Recently
 
@@ -27,7 +27,7 @@ def command(app: App, name: str | None) -> None:
     from omega.queries.recent import recently
 
     cell = app.open(name)
-    kinds = cell.kinds()
+    kinds = cell.pools.kinds()
     past = recently(cell, app.now_ms())
     summary = describe(cell, kinds, past) | warn_of_refused_writes(cell, as_json=app.as_json)
     if app.as_json:
@@ -42,7 +42,7 @@ def _by_word(numbers: Mapping[str, int], *always: str) -> str:
 
 
 def _show(
-    cell: "Queries", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: "Recently"
+    cell: "RedisCell", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: "Recently"
 ) -> None:
     machines, jobs, tasks = dict(summary["machines"]), dict(summary["jobs"]), dict(summary["tasks"])
     total, stored = jobs.pop("total"), jobs.pop("stored")

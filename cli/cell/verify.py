@@ -12,7 +12,7 @@ from omega.cli.app import App
 from omega.queries import units
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.repair import Plan
 
 MOST_NAMED = 5
@@ -71,7 +71,7 @@ def command(ctx: click.Context, name: str | None, since: int, repair: bool, yes:
     ctx.exit(0 if report.ok else 1)
 
 
-def _repair(app: App, cell: "StoredCell", *, yes: bool) -> Mapping[str, Mapping[str, int]]:
+def _repair(app: App, cell: "RedisCell", *, yes: bool) -> Mapping[str, Mapping[str, int]]:
     """Write indexes anew, if they differ and the user agrees; return the number of changes by key."""
     from omega.cellstate.repair import repair
     from omega.verifying import check_store

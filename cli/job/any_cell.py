@@ -15,7 +15,7 @@ from omega.submission import CHUNK
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.jobfile.reader import JobFile
     from omega.many_cells.opened import OpenCells
     from omega.many_cells.policy import CellPolicy
@@ -62,9 +62,9 @@ class Several:
         any_cell = AnyCell(self.found, self.policy, self.app.now_ms, self.app.by)
         with render.busy("planning", quiet=self.app.as_json):
             jobs = any_cell.prepare(read)
-        cells: dict[str, StoredCell] = {}
+        cells: dict[str, RedisCell] = {}
 
-        def reopen(name: str) -> "StoredCell":
+        def reopen(name: str) -> "RedisCell":
             cells[name] = self.app.open(name, to_change=True)
             return cells[name]
 
@@ -98,7 +98,7 @@ class Several:
     def _answer(
         self,
         jobs: "Sequence[Sending]",
-        cells: "dict[str, StoredCell]",
+        cells: "dict[str, RedisCell]",
         follow: bool | None,
         doubtful: Sequence[str],
         *,
@@ -123,7 +123,7 @@ class Several:
             self.ctx.exit(next((code for code in codes if code), 0))
 
 
-def _doubts(cells: "dict[str, StoredCell]", jobs: "Sequence[Sending]") -> list[str]:
+def _doubts(cells: "dict[str, RedisCell]", jobs: "Sequence[Sending]") -> list[str]:
     """Return warnings about new jobs, cell by cell."""
     found = []
     for name, cell in cells.items():
@@ -148,11 +148,11 @@ def _say(jobs: "Sequence[Sending]", next_step: str) -> None:
     render.line(f"{units.count(len(jobs), 'job')}: {', '.join(by_cell)} · {next_step}")
 
 
-def reader(user: str, jobs: "Callable[[StoredCell, Callable[[], str]], Sequence[JobSpec]]") -> "Read":
+def reader(user: str, jobs: "Callable[[RedisCell, Callable[[], str]], Sequence[JobSpec]]") -> "Read":
     """Return a function that prepares jobs for a cell (`AnyCell.prepare`)."""
     from omega.submission import prepared
 
-    def read(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
+    def read(cell: "RedisCell", next_id: Callable[[], str]) -> "list[JobSpec]":
         return prepared(cell, jobs(cell, next_id), user)
 
     return read
@@ -163,7 +163,7 @@ def files_reader(user: str, files: "Sequence[JobFile]", *, new: bool = False) ->
     from omega.queries.job_fields import KindFields
     from omega.submission import check_new, jobs_of, prepared
 
-    def read(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
+    def read(cell: "RedisCell", next_id: Callable[[], str]) -> "list[JobSpec]":
         fields = KindFields(cell)
         specs = jobs_of(cell, files, fields, next_id)
         if new:

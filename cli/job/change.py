@@ -16,10 +16,10 @@ from omega.queries.jobs import job_to_change
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore, StoredCell
+    from omega.cellstate.redis import RedisCell
 
 
-def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore, Job], Job]", *, force: bool) -> None:
+def change(app: App, asked: Sequence[str], done: str, make: "Callable[[RedisCell, Job], Job]", *, force: bool) -> None:
     """Find jobs, `make` a change of each, and print its result; `done` is the word for it."""
     cell = app.open(to_change=True)
     changes = [(job, make(cell, job)) for job in _own_jobs(app, cell, asked, force=force)]
@@ -31,7 +31,7 @@ def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore,
         render.line(f"job  {job.id}  {job.name}  {done}{already} · {state(after)} · modify index {after.modified}")
 
 
-def _own_jobs(app: App, cell: "StoredCell", asked: Sequence[str], *, force: bool) -> "Collection[Job]":
+def _own_jobs(app: App, cell: "RedisCell", asked: Sequence[str], *, force: bool) -> "Collection[Job]":
     """Return the jobs of these names or ids, each once. Raises Refused for jobs of others, see check_owner."""
     jobs = {job.id: job for job in (job_to_change(cell, name) for name in asked)}.values()
     check_owner(app.user, cell, jobs, force=force)
@@ -44,7 +44,7 @@ def _own_jobs(app: App, cell: "StoredCell", asked: Sequence[str], *, force: bool
 def hold(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
     """Hold jobs: no new placements until they are released; running tasks continue."""
     one_only(jobs, check)
-    change(app, jobs, "held", lambda cell, job: cell.hold(job.id, app.now_ms(), app.by, check), force=force)
+    change(app, jobs, "held", lambda cell, job: cell.jobs.hold(job.id, app.now_ms(), app.by, check), force=force)
 
 
 @click.command()
@@ -53,7 +53,7 @@ def hold(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
 def release(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
     """Release held jobs, also from the gate of their scheduler. Jobs that wait for other jobs stay pending."""
     one_only(jobs, check)
-    change(app, jobs, "released", lambda cell, job: cell.release(job.id, app.now_ms(), app.by, check), force=force)
+    change(app, jobs, "released", lambda cell, job: cell.jobs.release(job.id, app.now_ms(), app.by, check), force=force)
 
 
 _MOST = 10_000_000
@@ -127,7 +127,7 @@ def stop(app: App, jobs: Sequence[str], check: int | None, force: bool, wait: bo
     answers: list[dict[str, Any]] = []
     named = _own_jobs(app, cell, jobs, force=force)
     # All jobs are stopped before any task ends: the room of one must not go to another that is to be stopped.
-    stopped = {job.id: cell.stop(job.id, app.now_ms(), app.by, check=check) for job in named}
+    stopped = {job.id: cell.jobs.stop(job.id, app.now_ms(), app.by, check=check) for job in named}
     for job in named:
         total = sum(group.placed for group in job.groups)
         with render.progress(quiet=app.as_json) as bars:
@@ -136,7 +136,7 @@ def stop(app: App, jobs: Sequence[str], check: int | None, force: bool, wait: bo
             for count in end(cell, stopped[job.id], app.now_ms, app.by):
                 ended += count
                 bars.advance(bar, count)
-        after = cell.job(job.id) or job
+        after = cell.jobs.get(job.id) or job
         answers.append(stopped_json(job, after, ended))
     if wait:
         from omega.live.waiting import watch

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from omega.cellstate.model import GroupStatus, Job
-    from omega.cellstate.ports import JobStore, Queries
+    from omega.cellstate.redis import RedisCell
     from omega.client.lost_jobs import Submissions
 
 MOST_BEHIND = 5_000
@@ -36,7 +36,7 @@ ENDS = ("total", "finished", "failed", "stopped")
 
 
 def follow_all(
-    app: App, cell: "JobStore", ids: Sequence[str], warnings: Sequence[str], submitted: "Submissions", *,
+    app: App, cell: "RedisCell", ids: Sequence[str], warnings: Sequence[str], submitted: "Submissions", *,
     of_tasks: bool = False,
 ) -> int:  # fmt: skip
     """Follow jobs to their end; returns the exit code of their result, or of their first failed task.
@@ -63,7 +63,7 @@ def follow_all(
 
 
 def _watch(
-    app: App, cell: "JobStore", ids: Sequence[str], watcher: "_One | _Many", submitted: "Submissions"
+    app: App, cell: "RedisCell", ids: Sequence[str], watcher: "_One | _Many", submitted: "Submissions"
 ) -> "list[Job]":
     """Watch jobs until they have ended; submit those again that the store lost in a failover."""
     while True:
@@ -109,7 +109,7 @@ class _TaskBars:
 class _One:
     """Follows one job with its events."""
 
-    def __init__(self, app: App, cell: "Queries", job_id: str, bars: "Progress") -> None:
+    def __init__(self, app: App, cell: "RedisCell", job_id: str, bars: "Progress") -> None:
         self.app, self.cell, self.bars = app, cell, bars
         self.lines: ProgressText | None = None
         self.tail: JobTail | None = None
@@ -160,7 +160,7 @@ class _Many:
         self.tasks.show([group for job in jobs for group in own_groups(job)])
 
 
-def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
+def _table(cell: "RedisCell", jobs: "Sequence[Job]") -> None:
     """Print the result of each job, or the number of jobs by result when there are more than `MOST_ROWS`."""
     if len(jobs) > MOST_ROWS:
         said = ", ".join(f"{number:,} {word}" for word, number in tally(map(state, jobs)).items() if number)
@@ -199,7 +199,7 @@ def code_of(reason: str) -> int:
     return next((code for start, code in _CODES.items() if reason.startswith(start)), OTHERWISE)
 
 
-def exit_code(cell: "Queries", job: "Job") -> int:
+def exit_code(cell: "RedisCell", job: "Job") -> int:
     """Return 0 when all of a job finished, else the code of the first task, by group and index, that failed."""
     if state(job) != "failed":
         return exit_status([job])

@@ -19,8 +19,8 @@ from omega.queries.jobs import keep, list_jobs
 from omega.schedulers.constraints.reasons import Reason
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.pages import JobPage
-    from omega.cellstate.ports import Queries
     from omega.many_cells.opened import OpenCells
 
 MOST_ROWS = 50
@@ -88,7 +88,7 @@ def command(
     if isinstance(before, str):
         raise click.UsageError("--before CELL:N goes with --all-cells")
     cell = app.open()
-    page = cell.job_page(most, before, keep(kind, wanted), user)
+    page = cell.jobs.page(most, before, keep(kind, wanted), user)
     if app.as_json or columns:
         answered(app, list_jobs(cell, page, now_ms), "jobs", columns)
         return
@@ -127,7 +127,7 @@ def _list_all(
     return app.warn_of_skipped(found)
 
 
-def _rows(cell: "Queries", page: "JobPage", now_ms: int) -> list[dict[str, object]]:
+def _rows(cell: "Cell", page: "JobPage", now_ms: int) -> list[dict[str, object]]:
     """Return the rows of a page, made from its document."""
     jobs = list_jobs(cell, page, now_ms)["jobs"]
     some = [name for name in ("finished", "failed", "stopped") if any(job["counts"][name] for job in jobs)]

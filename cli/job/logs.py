@@ -146,7 +146,7 @@ class _Printed:
         from omega.queries.job_state import ended
 
         while True:
-            over = ended(patiently(lambda: self.log.cell.job(self.log.job.id)) or self.log.job)
+            over = ended(patiently(lambda: self.log.cell.jobs.get(self.log.job.id)) or self.log.job)
             self.log.find()
             self.show()
             if over:

@@ -21,7 +21,7 @@ from omega.submission import check_pools, jobs_of, names_taken, prepared
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
 
 
 @click.command()
@@ -69,7 +69,7 @@ def command(ctx: click.Context, /, files: Sequence[str], verbose: bool, cells_po
 
 
 def _plan(
-    app: App, cell: "StoredCell", specs: "Sequence[JobSpec]", updates: Sequence[dict[str, Any]], *, verbose: bool
+    app: App, cell: "RedisCell", specs: "Sequence[JobSpec]", updates: Sequence[dict[str, Any]], *, verbose: bool
 ) -> int:
     check_pools(cell, specs)
     with render.busy("planning", quiet=app.as_json):

@@ -12,7 +12,7 @@ from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
 
 MOST_ROWS = 20
 FITS, LACKS = 0, 3
@@ -21,7 +21,7 @@ FITS, LACKS = 0, 3
 dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would change; nothing is changed.")
 
 
-def preview_update(cell: "JobStore", spec: "JobSpec", *, as_json: bool) -> int:
+def preview_update(cell: "RedisCell", spec: "JobSpec", *, as_json: bool) -> int:
     """Print what an update by a job would change; returns the exit code."""
     planned = planned_update(cell, spec)
     if as_json:
@@ -32,7 +32,7 @@ def preview_update(cell: "JobStore", spec: "JobSpec", *, as_json: bool) -> int:
     return exit_code(planned)
 
 
-def preview_resize(cell: "JobStore", job: str, group: str | None, count: int, *, as_json: bool) -> int:
+def preview_resize(cell: "RedisCell", job: str, group: str | None, count: int, *, as_json: bool) -> int:
     """Print what a resize would change; returns the exit code."""
     planned = planned_resize(cell, job, group, count)
     if as_json:

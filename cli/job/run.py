@@ -17,7 +17,7 @@ from omega.submission import new_id, prepared
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -73,13 +73,13 @@ def submit_command(
 
 
 def submit_to_best(
-    several: Several, asked: "Callable[[StoredCell], JobOptions]", name: str | None, short: str, job_id: str, *,
+    several: Several, asked: "Callable[[RedisCell], JobOptions]", name: str | None, short: str, job_id: str, *,
     follow: bool, hold: bool,
 ) -> None:  # fmt: skip
     """Submit a job of options, which may differ from cell to cell, to the best of several cells."""
 
     def submit_as(called: str) -> None:
-        def jobs(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
+        def jobs(cell: "RedisCell", next_id: Callable[[], str]) -> "list[JobSpec]":
             return [replace(asked(cell).job(cell, called), id=next_id())]
 
         several.submit(reader(several.app.user, jobs), follow, hold=hold, of_tasks=True)

@@ -16,7 +16,7 @@ from omega.submission import new_id
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore, StoredCell
+    from omega.cellstate.redis import RedisCell
 
 
 def given(ctx: click.Context) -> list[str]:
@@ -33,7 +33,7 @@ def refuse_options(ctx: click.Context, file: str) -> None:
 
 
 def read_options(
-    ctx: click.Context, script: Script, cell: "JobStore", warn: Callable[[str], None] = render.warning
+    ctx: click.Context, script: Script, cell: "RedisCell", warn: Callable[[str], None] = render.warning
 ) -> dict[str, Any]:
     """Return the options of `omega job run` that a script stands for, in the resources of a cell.
 
@@ -60,7 +60,7 @@ def submit_script(ctx: click.Context, script: Script, cells_policy: str | None) 
     first = next(iter(several.found.cells.values()))
     chosen = read_options(ctx, script, first, warn)
 
-    def asked(cell: "StoredCell") -> JobOptions:
+    def asked(cell: "RedisCell") -> JobOptions:
         options = read_options(ctx, script, cell, warn)
         return JobOptions(**{key: value for key, value in options.items() if key not in ("name", "hold", "follow")})
 
@@ -74,7 +74,7 @@ def _follows(ctx: click.Context, chosen: Mapping[str, Any]) -> bool:
     return follow if follow is not None else stdout.isatty() and not (ctx.obj.as_json or chosen["hold"])
 
 
-def plan_script(ctx: click.Context, cell: "JobStore", script: Script) -> "list[JobSpec]":
+def plan_script(ctx: click.Context, cell: "RedisCell", script: Script) -> "list[JobSpec]":
     """Return the job that `submit_script` would submit. Raises Duplicate when its name is taken, and typed."""
     from omega.cli.job.run import under_a_name
     from omega.submission import check_names, prepared

@@ -29,7 +29,7 @@ from omega.queries.task_names import TaskNames
 from omega.versions import number_of
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 MOST_ROWS = 20
 MOST_TOLD = 10
@@ -159,7 +159,7 @@ def _text(value: object) -> str:
     return ", ".join(f"{name}: {each}" for name, each in value.items()) or "true"
 
 
-def show_past(cell: "Queries", past: Past, most: int) -> None:
+def show_past(cell: "Cell", past: Past, most: int) -> None:
     """Print the last `most` lines of the history of a job."""
     rows = _past_lines(past, Names(cell), most)
     if rows:
@@ -167,7 +167,7 @@ def show_past(cell: "Queries", past: Past, most: int) -> None:
         render.table((">after", ">version", "by", "what"), rows)
 
 
-def _evictions(cell: "Queries", tasks_by_job: Mapping[str, int], how: str) -> str:
+def _evictions(cell: "Cell", tasks_by_job: Mapping[str, int], how: str) -> str:
     names = Names(cell)
     said = [f"{units.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in tasks_by_job.items()]
     return units.listing(said)

@@ -15,12 +15,12 @@ from omega.submission import CHUNK, check_names, submitted_json
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
 
 
 def submit(
     ctx: click.Context,
-    cell: "JobStore",
+    cell: "RedisCell",
     specs: "Sequence[JobSpec]",
     follow: bool | None,
     *,

@@ -20,7 +20,7 @@ from omega.submission import jobs_of, prepared
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.jobfile.reader import JobFile
     from omega.updating import GroupChange, JobUpdate
 
@@ -61,7 +61,7 @@ def update_by_file(
     report(ctx, cell, job, change, follow=follow)
 
 
-def _asked(cell: "JobStore", read: "JobFile") -> "JobSpec":
+def _asked(cell: "RedisCell", read: "JobFile") -> "JobSpec":
     fields = KindFields(cell)
     specs = jobs_of(cell, [read], fields)
     if len(specs) != 1:
@@ -69,7 +69,7 @@ def _asked(cell: "JobStore", read: "JobFile") -> "JobSpec":
     return prepared(cell, specs, None, fields)[0]
 
 
-def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate", *, follow: bool | None) -> None:
+def report(ctx: click.Context, cell: "RedisCell", job: "Job", change: "JobUpdate", *, follow: bool | None) -> None:
     """Follow an update if asked, print it, and exit with 1 when it failed."""
     app: App = ctx.obj
     for each in change.changes if not app.as_json else ():
@@ -98,7 +98,7 @@ def _replaced(change: "GroupChange") -> str:
     return f"{change.name}: {units.count(change.replaced, 'task')} to be replaced ({why}){lost}"
 
 
-def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> dict[str, Any] | None:
+def _follow(cell: "RedisCell", job_id: str, *, quiet: bool) -> dict[str, Any] | None:
     """Print the progress until the job is no longer rolling; returns the last one."""
     began, last = time.monotonic(), ""
     while True:

@@ -23,7 +23,7 @@ from omega.queries.shortfalls import MOST_MACHINES
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.redis import RedisCell
     from omega.schedulers.constraints.explanation import DemandStep, GroupExplanation
 
 WIDTH = 56
@@ -63,10 +63,10 @@ def command(app: App, job: str, machine: str | None, verbose: bool) -> None:
         _show_evictors(app, cell, asked)
 
 
-def _show_evictors(app: App, cell: "Queries", job: "Job") -> None:
+def _show_evictors(app: App, cell: "RedisCell", job: "Job") -> None:
     """Print for which jobs, and whose, tasks of a job were evicted, as far as its history has it."""
     evicted = {} if app.as_json else past(cell, job).evicted_for
-    specs = cell.specs(sorted(evicted)) if evicted else {}
+    specs = cell.jobs.specs(sorted(evicted)) if evicted else {}
     names = Names(cell)
     for other, tasks in evicted.items():
         user = specs.get(other, {}).get("user")

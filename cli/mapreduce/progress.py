@@ -7,12 +7,12 @@ from omega.queries.job_state import ended
 from omega.queries.mapreduce import PLAN, machine_names, phases, progress, read_at
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.cellstate.shards import PhaseCount
 
 
-def facts(cell: "Queries", job: "Job") -> dict[str, str]:
+def facts(cell: "Cell", job: "Job") -> dict[str, str]:
     """Return the lines of ``job status`` for a MapReduce job's progress; none for other jobs."""
     work = progress(cell, job)
     if work is None:
@@ -36,7 +36,7 @@ def facts(cell: "Queries", job: "Job") -> dict[str, str]:
     return {**lines, "output": str(plan["output"])}
 
 
-def brief(cell: "Queries", job: "Job") -> str:
+def brief(cell: "Cell", job: "Job") -> str:
     """Return the progress for ``job list``, such as ``map 12/40``; empty for other jobs and ended ones."""
     work = None if ended(job) else progress(cell, job)
     if work is None:

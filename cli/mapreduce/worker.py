@@ -51,7 +51,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     from omega.mapreduce.plan import MapReducePlan
 
     cell = app.open()
-    job, index = cell.job(job_id), cell.machine_index(machine)
+    job, index = cell.jobs.get(job_id), cell.machines.index_of(machine)
     if job is None or index is None:
         raise Refused(f"job {job_id}, machine {machine}: not in cell {cell.name}; agents start the workers of a job")
     plan = MapReducePlan.read(job.spec)

@@ -42,7 +42,7 @@ def export(app: App) -> None:
     """Print all pools and trees as YAML that omega pool import reads, with their version."""
     from omega.pools.form import as_document, dump
 
-    pools = app.open().pools()
+    pools = app.open().pools.get()
     if app.as_json:
         render.document(as_document(pools))
     else:

@@ -23,7 +23,7 @@ def command(app: App, *, name: str) -> None:
         render.document(document)
         return
     row, own = document["pool"], document["pool"]["settings"]
-    pool = cell.pools().by_name.get(name)
+    pool = cell.pools.get().by_name.get(name)
 
     def shares(field: str) -> str:
         parts = row[field].items() if field not in ("strong", "integral") or any(row[field].values()) else ()

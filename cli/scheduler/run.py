@@ -24,7 +24,7 @@ from omega.queries.failures import NewFailures
 from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.redis import RedisCell
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.processes.watch import Watch
     from omega.schedulers.instruments import Instrument
@@ -79,9 +79,9 @@ def command(
         show_table(ended)
 
 
-def free_names(cell: "Queries", kind: str, number: int) -> list[str]:
+def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
     """Return the first free member names of a kind: ``batch/0``, ``batch/2``."""
-    taken = {member for member, (_, alive, _) in cell.members().items() if alive}
+    taken = {member for member, (_, alive, _) in cell.schedulers.members().items() if alive}
     names: list[str] = []
     i = 0
     while len(names) < number:
@@ -91,7 +91,7 @@ def free_names(cell: "Queries", kind: str, number: int) -> list[str]:
     return names
 
 
-def _run_here(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
+def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Run one scheduler in this process until a signal; returns its member name."""
     from omega.cellstate.executors import check_member
     from omega.live.processes.watch import Watch, call_seconds
@@ -161,7 +161,7 @@ def _announcement(text: str) -> "Instrument":
     return Announcement()
 
 
-def _run_supervised(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
+def _run_supervised(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
     """Run several processes until a signal, or until one of them ends."""
     from omega.embedded.places import state_directory
     from omega.live.processes.supervisor import ProcessSupervisor

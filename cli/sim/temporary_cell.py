@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.resources import Dimensions
 
 
 @contextmanager
-def temporary_cell(url: str | None, dimensions: "Dimensions") -> "Iterator[StoredCell | None]":
+def temporary_cell(url: str | None, dimensions: "Dimensions") -> "Iterator[RedisCell | None]":
     """Yield a cell on a store, removed afterwards; None without a store. Raises Unreachable and Refused."""
     if url is None:
         yield None

@@ -225,7 +225,7 @@ def _announce_missing(app: App, each: "Image", into: str, there: Collection[str]
     """Print which machines of a backup have no live agent now, before anything is changed."""
     from omega.cellstate.backup import without_agent
 
-    agents = app.open(into).agents() if into in there else {}
+    agents = app.open(into).executors.agents() if into in there else {}
     missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
     if missing:
         tasks = units.count(sum(missing.values()), "running task")

@@ -16,7 +16,7 @@ from omega.queries.job_status import JobStatus
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.pages import Keep
-    from omega.cellstate.ports import JobStore, StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.client.connections import Connections
 
 
@@ -33,7 +33,7 @@ class ManyCells:
         """Submit each job to the best cell. Raises BadInput, Duplicate, Refused, StoreError."""
         held, said = list[bool](), dict[str, None]()
 
-        def read(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
+        def read(cell: "RedisCell", next_id: Callable[[], str]) -> "list[JobSpec]":
             fields = KindFields(cell)
             given = given_jobs(cell, jobs, fields, next_id)
             held.append(given.hold)
@@ -41,11 +41,11 @@ class ManyCells:
             return submission.prepared(cell, given.specs, user, fields)
 
         chosen = policy if policy is not None and not isinstance(policy, str) else cell_policy(policy)
-        again = list["JobStore"]()
+        again = list["RedisCell"]()
 
-        def reopen(name: str) -> "JobStore":
+        def reopen(name: str) -> "RedisCell":
             again.append(self._connections.open(name))
-            again[-1].members()
+            again[-1].schedulers.members()
             return again[-1]
 
         with opened(self._connections.url, self._names) as found:

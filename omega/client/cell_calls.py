@@ -13,7 +13,7 @@ from omega.queries import cells, event_list, events, schedulers
 from omega.queries.recent import recently
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
@@ -40,7 +40,7 @@ class CellCalls:
         from omega.limits import excess_of_kind, settle
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             wanted = set_limits(cell, kind, limits, now_ms(), self._by, clear=clear)
             belongs = (lambda job: job.kind == kind) if over else None
             excess = partial(excess_of_kind, cell, kind, wanted if cell.dry else None)
@@ -66,7 +66,7 @@ class CellCalls:
     def cell_status(self) -> Document:
         """Return the figures of the cell. See ``omega cell status``."""
         with self._connections.cell() as cell:
-            figures = cells.describe(cell, cell.kinds(), recently(cell, now_ms()))
+            figures = cells.describe(cell, cell.pools.kinds(), recently(cell, now_ms()))
             return {"cell": cell.name, "store": self._connections.shown_url} | figures | cells.writes_json(cell)
 
     def verify(self, since: int = 0) -> Document:
@@ -81,7 +81,7 @@ class CellCalls:
         """Return the cells of the store. See ``omega cell list``."""
         with ExitStack() as opened:
 
-            def open_cell(name: str) -> "StoredCell":
+            def open_cell(name: str) -> "RedisCell":
                 return opened.enter_context(closing(self._connections.open(name)))
 
             rows = cells.list_cells(self._connections.cells(), open_cell)

@@ -31,7 +31,7 @@ from omega.queries.job_status import JobStatus
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.client.any_cell import ManyCells
     from omega.many_cells.policy import CellPolicy
     from omega.queries.pool_standing import PoolsRead
@@ -166,7 +166,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         positive(limit=limit)
         first = place(before)
         with self._connections.cell() as cell:
-            page = cell.job_page(limit, first, jobs.keep(kind, state), user)
+            page = cell.jobs.page(limit, first, jobs.keep(kind, state), user)
             return jobs.list_jobs(cell, page, now_ms())
 
     def status(self, job: str, *, brief: bool = False) -> Document:
@@ -214,29 +214,33 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         """Stop jobs and end their tasks. `check` is the modify index of the only job; Overtaken when it is another."""
         with self._connections.cell() as cell:
             records = self._found(cell, jobs, check, force=force)
-            stopped = {job.id: cell.stop(job.id, now_ms(), self._by, check=check) for job in records}
+            stopped = {job.id: cell.jobs.stop(job.id, now_ms(), self._by, check=check) for job in records}
             answers = []
             for job in records:
                 self._submissions.forget(job.id)
                 count = sum(changes.end(cell, stopped[job.id], now_ms, self._by))
-                after = stopped[job.id] if cell.dry else cell.job(job.id) or job
+                after = stopped[job.id] if cell.dry else cell.jobs.get(job.id) or job
                 answers.append(changes.stopped_json(job, changes.answered(cell, job, after), count))
             return {"cell": cell.name, "jobs": answers}
 
     def hold(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Give jobs no new placements until they are released; running tasks continue."""
-        return self._change(jobs, check, lambda cell, job: cell.hold(job.id, now_ms(), self._by, check), force=force)
+        return self._change(
+            jobs, check, lambda cell, job: cell.jobs.hold(job.id, now_ms(), self._by, check), force=force
+        )
 
     def release(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Undo `hold`."""
-        return self._change(jobs, check, lambda cell, job: cell.release(job.id, now_ms(), self._by, check), force=force)
+        return self._change(
+            jobs, check, lambda cell, job: cell.jobs.release(job.id, now_ms(), self._by, check), force=force
+        )
 
     def resize(
         self, job: str, count: int, *, group: str | None = None, check: int | None = None, force: bool = False
     ) -> Document:
         """Give a task group (by name; None: the only one) another number of tasks."""
 
-        def change(cell: "JobStore", record: "Job") -> "Job":
+        def change(cell: "RedisCell", record: "Job") -> "Job":
             return changes.resize(cell, record, group, count, now_ms(), self._by, check)
 
         return self._change([job], check, change, force=force)
@@ -250,7 +254,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
             force=force,
         )
 
-    def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> GivenJobs:
+    def _prepared(self, cell: "RedisCell", jobs: Sequence[JobLike]) -> GivenJobs:
         """Return jobs as they are submitted, after a check that no live job has one of their names."""
         fields = KindFields(cell)
         given = given_jobs(cell, jobs, fields)
@@ -258,10 +262,10 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         submission.check_names(cell, specs)
         return replace(given, specs=specs)
 
-    def _found(self, cell: "JobStore", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
+    def _found(self, cell: "RedisCell", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
         if check is not None and len(asked) != 1:
             raise BadInput("check is the modify index of one job; name one")
-        cell.members()
+        cell.schedulers.members()
         records = {job.id: job for job in (self._find(cell, name, jobs.job_to_change) for name in asked)}
         changes.check_owner(self.user, cell, records.values(), force=force)
         for record in records.values():
@@ -269,7 +273,7 @@ class Client(CellCalls, MachineCalls, PoolCalls, Updates, DryRuns, TaskRecords, 
         return list(records.values())
 
     def _change(
-        self, asked: Sequence[str], check: int | None, make: "Callable[[JobStore, Job], Job]", *, force: bool
+        self, asked: Sequence[str], check: int | None, make: "Callable[[RedisCell, Job], Job]", *, force: bool
     ) -> Document:
         with self._connections.cell() as cell:
             answers = [(job, make(cell, job)) for job in self._found(cell, asked, check, force=force)]

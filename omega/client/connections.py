@@ -14,7 +14,7 @@ from omega.client.defaults import which
 from omega.many_cells.opened import chosen_cells
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
 
 
 class Connections:
@@ -29,7 +29,7 @@ class Connections:
         self.several = chosen_cells(cell)
         """The names of ``any`` (none: all cells) or ``a,b`` in place of that of a cell; None for one cell."""
         self._url: str | None = None
-        self._free: list[StoredCell] = []
+        self._free: list[RedisCell] = []
         self._lock = threading.Lock()
         self._closed = False
         self.unreadable: dict[tuple[str, str], str] = {}
@@ -62,7 +62,7 @@ class Connections:
             client.close()
 
     @contextmanager
-    def cell(self) -> "Iterator[StoredCell]":
+    def cell(self) -> "Iterator[RedisCell]":
         """Lend a cell to one call.
 
         After an error of the store, or an interruption (Ctrl-C may come in the middle of a reply), its connection is
@@ -79,7 +79,7 @@ class Connections:
             raise
         self._give_back(lent)
 
-    def _take(self) -> "StoredCell":
+    def _take(self) -> "RedisCell":
         with self._lock:
             if self._closed:
                 raise Refused("the client is closed; make another one")
@@ -90,11 +90,11 @@ class Connections:
             raise Refused(f"cell {self._cell}: this call takes one cell; submit, jobs and status take several")
         return self.open(self._cell or which(self.cells(), self.shown_url))
 
-    def open(self, name: str) -> "StoredCell":
+    def open(self, name: str) -> "RedisCell":
         """Open a cell on a connection of its own. Raises Refused when there is none of that name."""
         return connect_cell(self.url, name)
 
-    def _give_back(self, lent: "StoredCell") -> None:
+    def _give_back(self, lent: "RedisCell") -> None:
         with self._lock:
             self.unreadable |= lent.unreadable
             lent.unreadable.clear()
@@ -129,7 +129,7 @@ class DryConnections(Connections):
 
     @contextmanager
     @override
-    def cell(self) -> "Iterator[StoredCell]":
+    def cell(self) -> "Iterator[RedisCell]":
         with self._own.cell() as lent, lent.dry_run():
             yield lent
 
@@ -138,7 +138,7 @@ class DryConnections(Connections):
         self._own.close()
 
 
-def _still_there(cell: "StoredCell") -> "StoredCell":
+def _still_there(cell: "RedisCell") -> "RedisCell":
     """Return a cell that an earlier call used. Raises NotFound when it was deleted since: it would read as empty."""
     try:
         cell.check_exists()

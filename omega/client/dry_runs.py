@@ -12,7 +12,7 @@ from omega.queries.jobs import job_to_change
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec, Run
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
@@ -72,12 +72,12 @@ class DryRuns:
             return planned_update(cell, find(record, to).spec(record))
 
 
-def planned_resize(cell: "JobStore", job: str, group: str | None, count: int) -> Document:
+def planned_resize(cell: "RedisCell", job: str, group: str | None, count: int) -> Document:
     """Return where the additional tasks of a group of `count` tasks would be placed."""
     return _planned(cell, job, group, count)
 
 
-def _planned(cell: "JobStore", job: str, group: str | None, count: int | None) -> Document:
+def _planned(cell: "RedisCell", job: str, group: str | None, count: int | None) -> Document:
     from omega.queries.plans import plan_more
     from omega.schedulers.rolling import count_of, targets
 
@@ -92,7 +92,7 @@ def _planned(cell: "JobStore", job: str, group: str | None, count: int | None) -
     return about | {"before": before, "after": count, "plan": plan_more(cell, record, more)}
 
 
-def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
+def planned_update(cell: "RedisCell", spec: "JobSpec") -> Document:
     """Return the fields that an update changes, the tasks that it replaces, and the ``plan`` of those that it adds.
 
     The new tasks are planned as if all replaced ones had ended. In fact they are replaced a few at a time, as new ones
@@ -110,7 +110,7 @@ def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
     if restarts:
         plan = plan_jobs(cell, [replace(spec, id=submission.new_id())])[1]["jobs"][0]
     else:
-        again = cell.update_state(job.id).startswith("stalled")
+        again = cell.jobs.update_state(job.id).startswith("stalled")
         wanted = job_update(job, spec, again=again)
         replaced, of_groups = wanted.replaced, [each.as_json() for each in wanted.changes]
         fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}
@@ -127,7 +127,7 @@ def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
     about = {"cell": cell.name, "id": job.id, "name": job.name, "modify_index": job.modified}
     about |= {"replaces": replaced, "restarts": restarts, "starts": spec.total if restarts else 0}
     called, machines = TaskNames.of(job), sorted({run.machine for run in runs})
-    names = {index: name for index, (name, _) in zip(machines, cell.described(machines), strict=True)}
+    names = {index: name for index, (name, _) in zip(machines, cell.machines.described(machines), strict=True)}
     told = [
         {"group": run.group, "tasks": run.tasks, **called.as_json(run.group, run.tasks), "machine": names[run.machine]}
         for run in runs
@@ -136,12 +136,12 @@ def planned_update(cell: "JobStore", spec: "JobSpec") -> Document:
     return about | {"changes": changed, "group_changes": of_groups, "replaced_tasks": told, "plan": plan}
 
 
-def _replaced(cell: "JobStore", job: "Job", groups: set[int]) -> "list[Run]":
+def _replaced(cell: "RedisCell", job: "Job", groups: set[int]) -> "list[Run]":
     """Return the runs of these groups of a job, and those of copies of their tasks."""
     going = sorted({machine for group in job.groups for _, machine, leaving in group.runs if not leaving})
     return [
         run
-        for run in cell.runs(going)
+        for run in cell.machines.runs(going)
         if run.job == job.id
         and not run.leaving
         and (run.group in groups or (job.groups[run.group].copies and run.group - 1 in groups))

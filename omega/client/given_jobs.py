@@ -11,7 +11,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.jobfile.reader import JobFile
     from omega.queries.job_fields import KindFields
 
@@ -29,7 +29,7 @@ class GivenJobs:
 
 
 def given_jobs(
-    cell: "JobStore",
+    cell: "RedisCell",
     jobs: Sequence[JobLike],
     fields: "KindFields",
     next_id: Callable[[], str] = submission.new_id,

@@ -16,7 +16,7 @@ from omega.submission import WORDS, submit
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore, Queries
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import Submitted
 
 Send = Callable[..., "Iterator[Submitted]"]
@@ -50,7 +50,7 @@ class Submissions:
         self._lock = threading.Lock()
 
     def submit(
-        self, cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: Callable[[], int], by: str, *, hold: bool = False,
+        self, cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: Callable[[], int], by: str, *, hold: bool = False,
         send: "Send" = submit,
     ) -> "Iterator[Submitted]":  # fmt: skip
         """Submit jobs as `omega.submission.submit`, or `send`, does, and keep those that the store took."""
@@ -85,7 +85,7 @@ class Submissions:
         with self._lock:
             self._by_id.pop(job_id, None)
 
-    def check(self, cell: "Queries", asked: str) -> None:
+    def check(self, cell: "RedisCell", asked: str) -> None:
         """Raise JobLost if a kept job, by id or name, is missing because the store lost its submission."""
         mine = [each for each in self._kept() if asked in (each.spec.id, each.spec.name)]
         for each in mine[-1:]:
@@ -93,7 +93,7 @@ class Submissions:
                 raise JobLost.of(each.spec.name, each.position.version, cut.agreed, once=_once(each.spec))
 
     def again(
-        self, cell: "JobStore", now_ms: Callable[[], int], by: str, ids: Collection[str] | None = None
+        self, cell: "RedisCell", now_ms: Callable[[], int], by: str, ids: Collection[str] | None = None
     ) -> "list[JobSpec]":
         """Submit the kept jobs that the store lost, by the same ids and in the same order; return them.
 
@@ -109,22 +109,22 @@ class Submissions:
                 list(self.submit(cell, specs, now_ms, by, hold=held))
         return [each.spec for each in gone]
 
-    def unreported(self, cell: "Queries") -> bool:
+    def unreported(self, cell: "RedisCell") -> bool:
         """Return whether a kept job is missing whose versions the store lost, and nobody told until when it has them.
 
         A process that began after these versions cannot tell; one that saw older ones does when it connects again.
         """
         for each in self._kept():
             standing = cell.standing([at for at in (each.position, each.before) if at.version])
-            if standing.agreed is None and standing.first_lost is not None and cell.job(each.spec.id) is None:
+            if standing.agreed is None and standing.first_lost is not None and cell.jobs.get(each.spec.id) is None:
                 return True
         return False
 
-    def _lost_in(self, cell: "Queries", kept: _Submission) -> Cut | None:
+    def _lost_in(self, cell: "RedisCell", kept: _Submission) -> Cut | None:
         """Return the cut that a submission was lost in; None when the store has its version, or the job."""
         version = kept.position.version
         standing = cell.standing([each for each in (kept.position, kept.before) if each.version])
-        if standing.agreed == version or cell.job(kept.spec.id) is not None:
+        if standing.agreed == version or cell.jobs.get(kept.spec.id) is not None:
             return None
         for cut in reversed(cell.cuts().kept):
             # Of a version before the change list only the reports tell.

@@ -53,7 +53,7 @@ class MachineCalls:
         executor = executor or DEFAULT_EXECUTOR
         check_executor(executor)
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             capacity = cell.dimensions.parse_capacity(resources)
             specs = [MachineSpec(name, capacity, dict(attributes or {})) for name in dict.fromkeys(names)]
             return add(cell, executor, specs, now_ms())
@@ -89,7 +89,7 @@ class MachineCalls:
         from omega.machine_changes import set_state
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             document, warnings = set_state(cell, names, to, now_ms(), self._by, deadline_ms)
             return document | {"warnings": warnings}
 
@@ -98,7 +98,7 @@ class MachineCalls:
         from omega.machine_changes import set_attributes
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             return set_attributes(cell, name, attributes, now_ms(), self._by, evict=evict)
 
     def resize_machine(self, name: str, resources: Mapping[str, Any], *, evict: bool = False) -> Document:
@@ -106,5 +106,5 @@ class MachineCalls:
         from omega.machine_changes import resize
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             return resize(cell, name, resources, now_ms(), self._by, evict=evict)

@@ -43,7 +43,7 @@ class PoolCalls:
         from omega.pools.one import set_pool, with_values
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             make = partial(with_values, values=settings, cell=cell)
             document, _, warnings = set_pool(
                 cell, name, make, now_ms, self._by, version=version, evict=evict, over=over
@@ -55,7 +55,7 @@ class PoolCalls:
         from omega.pools.one import remove_pools
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             return remove_pools(cell, names, now_ms(), self._by, version)
 
     def export_pools(self) -> Document:
@@ -63,7 +63,7 @@ class PoolCalls:
         from omega.pools.form import as_document
 
         with self._connections.cell() as cell:
-            return as_document(cell.pools())
+            return as_document(cell.pools.get())
 
     def import_pools(self, document: Mapping[str, Any], *, version: int | None = None) -> Document:
         """Replace all pools and trees by those of a document, and return them as `export_pools` does.
@@ -82,7 +82,7 @@ class PoolCalls:
         from omega.pools.one import import_pools
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             wanted, named = from_values(document, cell.dimensions)
             known = named if version is None else version
             return import_pools(cell, wanted, now_ms(), self._by, known, evict=evict)

@@ -68,7 +68,7 @@ class TaskRecords:
         from omega.rerunning import rerun
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             origin = job_to_change(cell, job)
             changes.check_owner(self.user, cell, [origin], force=force)
             changes.check_index(cell, origin, check)

@@ -17,7 +17,7 @@ from omega.queries.job_warnings import warnings_of
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.pools import Pools
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import Submitted
     from omega.client.lost_jobs import Submissions
     from omega.queries.working_copy import Members
@@ -57,12 +57,12 @@ class Submission:
         return self.answer or {}
 
 
-def submit_together(cell: "JobStore", asked: Sequence[Submission], kept: "Submissions", *, user: str, by: str) -> None:
+def submit_together(cell: "RedisCell", asked: Sequence[Submission], kept: "Submissions", *, user: str, by: str) -> None:
     """Submit the jobs of all submissions in as few calls as possible, and set the answer or error of each.
 
     Raises StoreError when the store fails; then some submissions may have taken effect.
     """
-    members, partings, pools = cell.members(), cell.sightings.partings, cell.pools()
+    members, partings, pools = cell.schedulers.members(), cell.sightings.partings, cell.pools.get()
     fields = KindFields(cell, members)
     for each in asked:
         next_id = _marked(each) if cell.dry else each.next_id
@@ -121,7 +121,7 @@ def _noted(next_id: Callable[[], str], keyed: list[str]) -> Callable[[], str]:
     return noted
 
 
-def _leave_out(cell: "JobStore", asked: Submission, keyed: Sequence[str]) -> None:
+def _leave_out(cell: "RedisCell", asked: Submission, keyed: Sequence[str]) -> None:
     """Leave out jobs that a request with the same key submitted; what happened to them since does not matter.
 
     Each job with an id of the key has a digest of all jobs of its request. Raises Duplicate for that of other jobs.
@@ -133,8 +133,8 @@ def _leave_out(cell: "JobStore", asked: Submission, keyed: Sequence[str]) -> Non
         replace(spec, spec={**spec.spec, SUBMISSION: digest}) if spec.id in keyed else spec for spec in asked.specs
     ]
     asked.order = {spec.id: place for place, spec in enumerate(asked.specs)}
-    known = cell.jobs_by_id(sorted(keyed))
-    if any(spec.get(SUBMISSION) != digest for spec in cell.specs(sorted(known)).values()):
+    known = cell.jobs.by_id(sorted(keyed))
+    if any(spec.get(SUBMISSION) != digest for spec in cell.jobs.specs(sorted(known)).values()):
         raise Duplicate("Idempotency-Key: an earlier request submitted other jobs with this key; use another key")
     asked.there = {
         spec.id: (spec, Submitted(spec.id, "same", "", known[spec.id].modified))
@@ -157,7 +157,7 @@ def _sorted(value: Any) -> Any:
     return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _check_names(cell: "JobStore", asked: Sequence[Submission]) -> None:
+def _check_names(cell: "RedisCell", asked: Sequence[Submission]) -> None:
     taken = {
         spec.id: holder for spec, holder in submission.names_taken(cell, [s for each in asked for s in each.specs])
     }
@@ -167,7 +167,7 @@ def _check_names(cell: "JobStore", asked: Sequence[Submission]) -> None:
                 each.error = submission.taken(spec, taken[spec.id], by_id=False)
 
 
-def _send(cell: "JobStore", asked: Sequence[Submission], kept: "Submissions", by: str, *, hold: bool) -> None:
+def _send(cell: "RedisCell", asked: Sequence[Submission], kept: "Submissions", by: str, *, hold: bool) -> None:
     sent = list[Submission]()
     for each in asked:
         try:
@@ -198,7 +198,7 @@ def _tried(row: Document, drawn: Collection[str]) -> Document:
     return row | unknown | ({"id": None} if row["id"] in drawn else {})
 
 
-def _answer(cell: "JobStore", asked: Sequence[Submission], members: "Members", pools: "Pools") -> None:
+def _answer(cell: "RedisCell", asked: Sequence[Submission], members: "Members", pools: "Pools") -> None:
     pairs = [zip(each.specs, each.answers, strict=True) for each in asked]
     fresh = [[spec for spec, answer in each if answer.status == "new"] for each in pairs]
     for each, warned in zip(asked, warnings_of(cell, fresh, members, pools), strict=True):

@@ -12,7 +12,7 @@ from omega.queries.jobs import find_job, job_to_change
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
@@ -28,7 +28,7 @@ class Updates:
     def update(self, job: JobLike, *, check: int | None = None, force: bool = False) -> Document:
         """Replace the tasks of a running job step by step by those of `job`. See ``omega job update``."""
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             specs = given_jobs(cell, [job], fields := KindFields(cell)).specs
             if len(specs) != 1:
                 raise BadInput(f"{len(specs)} jobs; update one at a time")
@@ -49,11 +49,11 @@ class Updates:
         from omega.versions import find
 
         with self._connections.cell() as cell:
-            cell.members()
+            cell.schedulers.members()
             record = job_to_change(cell, job)
             return self._updated(cell, find(record, to).spec(record), check, force=force)
 
-    def _updated(self, cell: "JobStore", spec: "JobSpec", check: int | None, *, force: bool) -> Document:
+    def _updated(self, cell: "RedisCell", spec: "JobSpec", check: int | None, *, force: bool) -> Document:
         record, change = changes.update(cell, spec, check, self.user, now_ms, self._by, force=force)
         about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
         about |= {"restarts": change.restarts, "group_changes": [each.as_json() for each in change.changes]}

@@ -12,7 +12,7 @@ from omega.queries.jobs import find_job
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
-    from omega.cellstate.ports import JobStore, Queries
+    from omega.cellstate.redis import RedisCell
     from omega.client.connections import Connections
     from omega.client.lost_jobs import Submissions
 
@@ -23,7 +23,7 @@ REPORT_SECONDS = 10.0
 """Time that a client waits for the report of a loss: agents and schedulers make it when they connect again."""
 
 
-def submitted_again(kept: "Submissions", cell: "JobStore", now_ms: Callable[[], int], by: str) -> "list[JobSpec]":
+def submitted_again(kept: "Submissions", cell: "RedisCell", now_ms: Callable[[], int], by: str) -> "list[JobSpec]":
     """Submit the kept jobs that the store lost, as `Submissions.again`; wait for the report of a loss if need be."""
     until = time.monotonic() + REPORT_SECONDS
     while True:
@@ -73,7 +73,7 @@ class Waits:
         outage = waiting.Outage(retry, timeout)
         return outage.survive(once)
 
-    def _find(self, cell: "Queries", asked: str, find: "Callable[[Queries, str], Job]" = find_job) -> "Job":
+    def _find(self, cell: "RedisCell", asked: str, find: "Callable[[RedisCell, str], Job]" = find_job) -> "Job":
         """Return a job by id, name or prefix; JobLost when the store lost it and this client submitted it."""
         try:
             return find(cell, asked)

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import BadInput
-from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.two_level import AUTHORS, Offers

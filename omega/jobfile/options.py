@@ -20,7 +20,7 @@ from omega.schedulers.speculation import with_copies
 from omega.submission import new_id
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.cell import Cell
 
 SCRIPTS = (".py", ".sh", ".rb", ".pl", ".js")
 
@@ -59,7 +59,7 @@ class JobOptions:
     array: str | None
     words: Sequence[str]
 
-    def job(self, cell: "JobStore", name: str) -> JobSpec:
+    def job(self, cell: "Cell", name: str) -> JobSpec:
         """Return the job of these options, with a new id. Raises BadInput, Refused."""
         if problem := self.incomplete:
             raise BadInput(problem)
@@ -85,7 +85,7 @@ class JobOptions:
         twice = self.speculation is not None and self.words and not self.repeatable
         return "--speculation runs CMD twice, perhaps at once; add --repeatable if it may" if twice else ""
 
-    def _group(self, cell: "JobStore") -> TaskGroup:
+    def _group(self, cell: "Cell") -> TaskGroup:
         amounts = {name: text for name, text in (("cpu", self.cpu), ("memory", self.memory)) if text is not None}
         need = cell.dimensions.parse_need({**self.others, **amounts})
         fields, count = self._fields() | memory_as_written(amounts), self.count
@@ -148,7 +148,7 @@ def _directory(asked: str | None, *, run: bool) -> dict[str, str]:
     return {}
 
 
-def _after(cell: "JobStore", waits: Sequence[str]) -> tuple[tuple[After, ...], dict[str, Any]]:
+def _after(cell: "Cell", waits: Sequence[str]) -> tuple[tuple[After, ...], dict[str, Any]]:
     """Return the dependencies of --after by ids, and as in a job file. Raises Refused for an unknown job."""
     if not waits:
         return (), {}

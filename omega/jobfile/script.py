@@ -21,7 +21,7 @@ from omega.submission import free_name
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.resources import Dimensions
 
 MARK, MOST = "#OMEGA", 10**14 - 1
@@ -125,7 +125,7 @@ def is_script(data: bytes) -> bool:
     return data.startswith(b"#!")
 
 
-def script_job(cell: "JobStore", script: Script, warn: Callable[[str], None]) -> tuple["JobSpec", bool]:
+def script_job(cell: "RedisCell", script: Script, warn: Callable[[str], None]) -> tuple["JobSpec", bool]:
     """Return the job of a script, and whether it is to be held; without a name it has one that is free.
 
     Raises BadInput, Refused.

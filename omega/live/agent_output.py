@@ -1,6 +1,6 @@
 """Output of a task from the files of the agent that has them, for clients on other computers.
 
-A client asks, and looks for the answer until it gives up and reads the stored output instead (`Queries.tail`). Each
+A client asks, and looks for the answer until it gives up and reads the stored output instead (`RedisTasks.tail`). Each
 function but `agent_part` is one bounded call that does not wait.
 """
 
@@ -21,8 +21,9 @@ from omega.queries.job_state import gone
 from omega.queries.task_results import group_of_output, last_machine
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
 
 ANSWER_SECONDS = 2.0
 """Time in which an agent answers; it renews its lease in another thread."""
@@ -51,7 +52,7 @@ class OutputPlace:
     why: str = AWAY
 
 
-def find_output(cell: "JobStore", record: "Job", group: int, task: int, placement: int = 0) -> OutputPlace:
+def find_output(cell: "Cell", record: "Job", group: int, task: int, placement: int = 0) -> OutputPlace:
     """Find the output of a task (0: of its newest placement). Raises NotFound for a placement that is not known.
 
     A `placement` of -1 is the one before the newest.
@@ -64,7 +65,7 @@ def find_output(cell: "JobStore", record: "Job", group: int, task: int, placemen
         machine = last_machine(cell, record, source, task)
     agent, why = None, NEVER_RAN
     if machine is not None:
-        there, why = cell.machines_at([machine]), AWAY
+        there, why = cell.machines.at([machine]), AWAY
         if there and simulates(there[0].executor):
             why = SIMULATED
         elif there and there[0].state is not MachineState.OFFLINE:
@@ -75,7 +76,7 @@ def find_output(cell: "JobStore", record: "Job", group: int, task: int, placemen
     )  # fmt: skip
 
 
-def _earlier(cell: "JobStore", job: "Job", groups: tuple[int, int], task: int, placement: int) -> tuple[int, int, int]:
+def _earlier(cell: "Cell", job: "Job", groups: tuple[int, int], task: int, placement: int) -> tuple[int, int, int]:
     """Return group, machine and id of a placement of a task, from what is kept of the job's past."""
     _, history, read = job_log(cell, job)
     kept = [event for each in history.events for event in parse(each[3])] if history else []
@@ -94,7 +95,7 @@ def _earlier(cell: "JobStore", job: "Job", groups: tuple[int, int], task: int, p
     return *known[placement], placement
 
 
-def ask_agent(cell: "JobStore", place: OutputPlace, stream: str, start: int) -> str | None:
+def ask_agent(cell: "RedisCell", place: OutputPlace, stream: str, start: int) -> str | None:
     """Ask the agent for output from a byte on (below 0: from the end); returns the name of the request, if any."""
     if place.agent is None:
         return None
@@ -108,16 +109,16 @@ def ask_agent(cell: "JobStore", place: OutputPlace, stream: str, start: int) -> 
         placement=place.placement,
         submitted_ms=place.submitted_ms,
     )
-    return request.name if cell.request_output(place.agent, request) else None
+    return request.name if cell.tasks.request_output(place.agent, request) else None
 
 
-def agent_part(cell: "JobStore", place: OutputPlace, stream: str, start: int) -> OutputPart | None:
+def agent_part(cell: "RedisCell", place: OutputPlace, stream: str, start: int) -> OutputPart | None:
     """Return output from a byte on, from the agent; waits for its answer, None when there is none in time."""
     name = ask_agent(cell, place, stream, start)
     until = time.monotonic() + ANSWER_SECONDS
     while name is not None and time.monotonic() < until:
         time.sleep(LOOK_SECONDS)
-        if (found := cell.output_part(name)) is not None:
+        if (found := cell.tasks.output_part(name)) is not None:
             return found
     return None
 

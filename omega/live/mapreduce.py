@@ -18,7 +18,7 @@ from typing import IO, TypeVar
 
 from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.model import JobState
-from omega.cellstate.ports import ShardStore
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.shards import KEPT_MS, MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
 from omega.mapreduce.near import NearShards
@@ -47,7 +47,7 @@ class ShardWorker:
     `report` receives each error in one line. `surplus`: leave when no further shard can be claimed.
     """
 
-    cell: ShardStore
+    cell: RedisCell
     job_id: str
     name: str
     plan: MapReducePlan
@@ -102,7 +102,7 @@ class ShardWorker:
     def _claim(self) -> Errand:
         near = () if self.near is None else self.near.taken(self.now())
         counts = self.plan.maps, self.plan.reduces
-        return self.cell.claim_shard(self.job_id, self.worker, *counts, self.cell.store_ms(), near)
+        return self.cell.shards.claim(self.job_id, self.worker, *counts, self.cell.store_ms(), near)
 
     def _refuse(self) -> float:
         """Leave the unclaimed shards to other machines; return for how long at most (seconds)."""
@@ -113,7 +113,7 @@ class ShardWorker:
         return self.near.refuse(self.now())
 
     def _reducing(self) -> bool:
-        progress = self._patiently(lambda: self.cell.progress(self.job_id))
+        progress = self._patiently(lambda: self.cell.shards.progress(self.job_id))
         return progress is not None and progress.phase == REDUCE
 
     def _do(self, errand: Errand) -> None:
@@ -132,7 +132,7 @@ class ShardWorker:
         def end() -> bool:
             failed_ms = self.cell.store_ms() if failed else None
             level = self.near.level(shard) if self.near is not None and phase == MAP else None
-            return self.cell.end_shard(
+            return self.cell.shards.end(
                 self.job_id, self.name, self.worker, phase, shard, milliseconds, failed_ms=failed_ms, level=level
             )
 
@@ -153,14 +153,14 @@ class ShardWorker:
         replaced = set[str]()
 
         def live(job_id: str) -> bool:
-            job = self._patiently(lambda: self.cell.job(job_id))
+            job = self._patiently(lambda: self.cell.jobs.get(job_id))
             if job is not None and not ended(job):
                 return True
             replaced.add(job_id)
             return False
 
         if not self.owns:
-            claim = partial(self.cell.claim_directory, self.plan.output, self.job_id, expire_ms=KEPT_MS)
+            claim = partial(self.cell.shards.claim_directory, self.plan.output, self.job_id, expire_ms=KEPT_MS)
             if (other := self._patiently(claim)) is not None:
                 raise JobFailed(f"job {self.name}: output {self.plan.output} overlaps that of the live job {other}")
             try:
@@ -199,7 +199,7 @@ class ShardWorker:
 
     def _reduce(self, shard: int) -> None:
         Path(self.plan.output).mkdir(parents=True, exist_ok=True)
-        marks = self._patiently(lambda: self.cell.finishers(self.job_id, MAP, self.plan.maps))
+        marks = self._patiently(lambda: self.cell.shards.finishers(self.job_id, MAP, self.plan.maps))
         sources = [self._mapped(number, mark or "") for number, mark in enumerate(marks)]
         target = self._reduced(shard, self.worker.mark)
         with shuffle.written(target) as said:
@@ -210,7 +210,7 @@ class ShardWorker:
 
         Raises JobFailed when the directory belongs to another job by now.
         """
-        marks = self._patiently(lambda: self.cell.finishers(self.job_id, REDUCE, self.plan.reduces))
+        marks = self._patiently(lambda: self.cell.shards.finishers(self.job_id, REDUCE, self.plan.reduces))
         foreign = self.marker.is_foreign()
         for shard, mark in enumerate(marks):
             target = Path(self.plan.output) / f"part-{shard:05d}"
@@ -239,7 +239,7 @@ class ShardWorker:
 
         Each worker of a stopped job does so; what those write that have not left yet, they remove themselves.
         """
-        job = self._patiently(lambda: self.cell.job(self.job_id))
+        job = self._patiently(lambda: self.cell.jobs.get(self.job_id))
         if job is not None and job.state > JobState.HELD:
             self._clear()
 
@@ -253,10 +253,11 @@ class ShardWorker:
         except FileNotFoundError:
             return
         names.discard(self.job_id)
-        known = self._patiently(lambda: self.cell.jobs_by_id(sorted(names)))
+        known = self._patiently(lambda: self.cell.jobs.by_id(sorted(names)))
         over = [job.id for job in known.values() if ended(job) and not any(group.runs for group in job.groups)]
         plans = {
-            job_id: MapReducePlan.read(spec) for job_id, spec in self._patiently(lambda: self.cell.specs(over)).items()
+            job_id: MapReducePlan.read(spec)
+            for job_id, spec in self._patiently(lambda: self.cell.jobs.specs(over)).items()
         }
         theirs = {job_id for job_id, plan in plans.items() if plan is not None and plan.scratch == self.plan.scratch}
         if self._scratch_is_within:

@@ -21,7 +21,7 @@ from omega.schedulers.rolling import named_groups
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
 
 
 @dataclass
@@ -32,7 +32,7 @@ class TaskLog:
     mailboxes of agents that did not answer, None when no agent is to be asked.
     """
 
-    cell: "JobStore"
+    cell: "RedisCell"
     job: "Job"
     group: int
     task: int
@@ -58,7 +58,7 @@ class TaskLog:
 
     @classmethod
     def of(
-        cls, cell: "JobStore", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None,
+        cls, cell: "RedisCell", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None,
         index: int | None = None, *, placement: int = 0,
     ) -> "TaskLog":  # fmt: skip
         """Find the output of a task of the group of a name (None: the first), by default of its newest generation.
@@ -141,9 +141,9 @@ class TaskLog:
 
     def _live(self) -> int:
         """Return the id of the task's live placement; 0 without one."""
-        job = patiently(lambda: self.cell.job(self.job.id)) or self.job
+        job = patiently(lambda: self.cell.jobs.get(self.job.id)) or self.job
         there = [machine for _, machine, leaving in job.groups[self.group].runs if not leaving]
-        runs = patiently(lambda: self.cell.runs(there)) if there else []
+        runs = patiently(lambda: self.cell.machines.runs(there)) if there else []
         mine = (run for run in runs if (run.job, run.group, run.leaving) == (self.job.id, self.group, False))
         return max((run.placement for run in mine if self.task in ranges.indices(run.tasks)), default=0)
 
@@ -202,7 +202,7 @@ class TaskLog:
         at = self._at
         if at is None or at.placement:
             return b""  # the store has the end of the newest placement's output
-        record = patiently(lambda: self.cell.tail(at.job, at.source, at.task, self.stream))
+        record = patiently(lambda: self.cell.tasks.tail(at.job, at.source, at.task, self.stream))
         self.cut, last = StoredTail.unpack(record)
         # Some of it is no longer stored; skip the part that was shown.
         known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)
@@ -211,7 +211,7 @@ class TaskLog:
 
 
 def all_logs(
-    cell: "JobStore", job: "Job", streams: Sequence[str], group: str | None = None, generation: int | None = None
+    cell: "RedisCell", job: "Job", streams: Sequence[str], group: str | None = None, generation: int | None = None
 ) -> Iterator[TaskLog]:
     """Yield the output of each task of a job, of each of its groups unless one is named; an agent is missed once."""
     groups = named_groups(job) if group is None and generation is None else [task_of(job, 0, group, generation)[0]]

@@ -9,8 +9,8 @@ from omega.cellstate.errors import JobLost, Refused, Unreachable
 from omega.queries.job_state import gone, job_counts, state
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
 
 FINISHED, OTHERWISE, TIMED_OUT = 0, 1, 124
 """Exit statuses of waiting commands: all tasks finished; failed, stopped or abandoned; time-out."""
@@ -60,7 +60,7 @@ def patiently(call: Callable[[], T]) -> T:
     return Outage().survive(call)
 
 
-def explained(cell: "Queries", job: "Job", cuts: int) -> Refused:
+def explained(cell: "Cell", job: "Job", cuts: int) -> Refused:
     """Return why a job is missing that was there before, when the store reported so many cuts of its history."""
     cell.look_back()
     last = cell.cuts().last
@@ -69,25 +69,25 @@ def explained(cell: "Queries", job: "Job", cuts: int) -> Refused:
     return no_longer_kept(cell, job.id)
 
 
-def no_longer_kept(cell: "Queries", job_id: str) -> Refused:
+def no_longer_kept(cell: "Cell", job_id: str) -> Refused:
     """Return the error for a job that a cell deleted."""
     return Refused(f"job {job_id}: ended long ago, cell {cell.name} does not keep it any more")
 
 
-def read(cell: "Queries", ids: Sequence[str], outage: Outage) -> "list[Job | None]":
+def read(cell: "Cell", ids: Sequence[str], outage: Outage) -> "list[Job | None]":
     """Return the jobs of these ids, None for one that is no longer kept."""
 
     def look() -> "list[Job | None]":
         if len(ids) <= ONE_BY_ONE:
-            return [cell.job(job_id) for job_id in ids]
-        by_id = {job.id: job for job in cell.jobs()}
+            return [cell.jobs.get(job_id) for job_id in ids]
+        by_id = {job.id: job for job in cell.jobs.all()}
         return [by_id.get(job_id) for job_id in ids]
 
     return outage.survive(look)
 
 
 def watch(
-    cell: "Queries",
+    cell: "Cell",
     ids: Sequence[str],
     see: "Callable[[Sequence[Job]], None]",
     seconds: float | None = None,
@@ -127,7 +127,7 @@ def exit_status(jobs: "Sequence[Job]") -> int:
     return FINISHED if all(state(job) == "finished" for job in jobs) else OTHERWISE
 
 
-def waited_json(cell: "Queries", job: "Job", seconds: float, again: int = 0) -> dict[str, Any]:
+def waited_json(cell: "Cell", job: "Job", seconds: float, again: int = 0) -> dict[str, Any]:
     """Return a job that was waited for, as plain values; `again`: lost jobs that were submitted again meanwhile."""
     return {
         "cell": cell.name,

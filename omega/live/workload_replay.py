@@ -6,7 +6,7 @@ Time runs `speed` times as fast as in the workload, for arrivals and task durati
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from omega.cellstate.ports import Cell
+from omega.cellstate.cell import Cell
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.workload import Arrival, Workload
 
@@ -93,12 +93,12 @@ class WorkloadReplay:
     def _submit(self, arrivals: Sequence[Arrival]) -> None:
         if arrivals:
             jobs = [arrival.job for arrival in arrivals]
-            self.cell.submit(jobs, int(self.now() * 1000), self.by)
+            self.cell.jobs.submit(jobs, int(self.now() * 1000), self.by)
             self.jobs += len(jobs)
             self.tasks += sum(job.total for job in jobs)
 
     def _progress(self, phase: str) -> ReplayProgress:
-        figures = self.cell.figures().values()
+        figures = self.cell.schedulers.figures().values()
         names = ("tasks", "conflicts", "accepted")
         placed, conflicts, accepted = (sum(figure[name] for figure in figures) for name in names)
         residents = sum(arrival.job.total for arrival in self.workload.residents)
@@ -108,7 +108,7 @@ class WorkloadReplay:
             tasks=self.tasks,
             all_tasks=self.workload.tasks + residents,
             placed=placed,
-            pending=sum(self.cell.queue_depths().values()),
+            pending=sum(self.cell.schedulers.queue_depths().values()),
             conflict_fraction=conflicts / accepted if accepted else 0.0,
             seconds=self.now() - self._started,
         )

@@ -12,19 +12,19 @@ from omega.schedulers.constraints.locality_levels import levels
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
 
 
 class CellPlanner:
     """Plans jobs on a working copy of one cell, which keeps the claims of those that go there."""
 
-    def __init__(self, cell: "StoredCell") -> None:
+    def __init__(self, cell: "RedisCell") -> None:
         """Read the machines, the figures of schedulers and the lengths of queues, once."""
         self.cell = cell
         self._taken: list[tuple[JobSpec, int]] = []
         self._planner = Planner(cell, scored=False)
-        self._queued = dict(cell.queue_depths())
-        self._members = cell.members()
+        self._queued = dict(cell.schedulers.queue_depths())
+        self._members = cell.schedulers.members()
 
     def offer(self, spec: "JobSpec", order: int) -> "tuple[CellOffer, Tried]":
         """Return what the cell offers, and the plan, which `keep` or `drop` ends. Raises OmegaError."""
@@ -96,7 +96,7 @@ class Choice:
 class Chooser:
     """Chooses cells for jobs, one job after the other."""
 
-    def __init__(self, cells: "Mapping[str, StoredCell]", policy: CellPolicy) -> None:
+    def __init__(self, cells: "Mapping[str, RedisCell]", policy: CellPolicy) -> None:
         """Read each cell once; `unfit` has why some cannot be planned on."""
         self.policy, self.unfit = policy, dict[str, str]()
         self._planners = dict[str, CellPlanner]()

@@ -11,7 +11,7 @@ from omega.queries.wording import listing
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.pages import JobPage, Keep
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
 
 FIRST = 1
 """A page before the first submission is empty."""
@@ -42,7 +42,7 @@ def job_pages(
 
     Cells number their submissions themselves; between cells the time of submission by the submitter's clock decides.
     """
-    pages = found.ask(lambda cell: cell.job_page(most, position.get(cell.name), keep, user))
+    pages = found.ask(lambda cell: cell.jobs.page(most, position.get(cell.name), keep, user))
     if most is None:
         return pages, None
     left = {name: page.jobs[::-1] for name, page in pages.items()}  # newest first
@@ -85,13 +85,13 @@ def _submitted(row: Mapping[str, Any]) -> int:
     return int(row["submitted_ms"])
 
 
-def find_anywhere(found: OpenCells, asked: str) -> "tuple[StoredCell, Job]":
+def find_anywhere(found: OpenCells, asked: str) -> "tuple[RedisCell, Job]":
     """Return a job, and its cell, by its id, else its name, else a prefix of its id.
 
     Raises Refused when no cell has it, or several have.
     """
     found.check_some()
-    by_id = found.ask(lambda cell: cell.job(asked))
+    by_id = found.ask(lambda cell: cell.jobs.get(asked))
     there = {name: job for name, job in by_id.items() if job is not None}
     if not there:
         by_name = found.ask(lambda cell: _named(cell, asked))
@@ -107,17 +107,19 @@ def find_anywhere(found: OpenCells, asked: str) -> "tuple[StoredCell, Job]":
     return found.cells[name], job
 
 
-def _named(cell: "StoredCell", asked: str) -> "Job | None":
-    held = cell.ids_by_name([asked])
-    return cell.job(held[asked]) if asked in held else None
+def _named(cell: "RedisCell", asked: str) -> "Job | None":
+    held = cell.jobs.ids_by_name([asked])
+    return cell.jobs.get(held[asked]) if asked in held else None
 
 
 def _near(found: OpenCells, asked: str) -> "dict[str, Job]":
     """Return the job whose id begins so, by its cell. Raises Refused when several do."""
-    ids = found.ask(lambda cell: [each for each in cell.newest_ids(MOST_BEGUN) if asked and each.startswith(asked)])
+    ids = found.ask(
+        lambda cell: [each for each in cell.jobs.newest_ids(MOST_BEGUN) if asked and each.startswith(asked)]
+    )
     pairs = [(each, name) for name, near in ids.items() for each in near]
     if len(pairs) > 1:
         told = listing([f"{each} of {name}" for each, name in sorted(pairs)])
         raise Refused(f"job {asked!r}: {len(pairs):,} jobs begin so ({told}); write more of the id")
-    jobs = {name: found.cells[name].job(each) for each, name in pairs}
+    jobs = {name: found.cells[name].jobs.get(each) for each, name in pairs}
     return {name: job for name, job in jobs.items() if job is not None}

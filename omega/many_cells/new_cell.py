@@ -15,7 +15,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.store import cells, create_like, shards
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.redis.cell_names import Shards
 
 MOST_NUMBER = 100_000
@@ -66,7 +66,7 @@ def look(url: str) -> "tuple[set[str], Shards | None]":
         client.close()
 
 
-def create_next(url: str, like: str, at_ms: int, by: str) -> "StoredCell":
+def create_next(url: str, like: str, at_ms: int, by: str) -> "RedisCell":
     """Create a cell like another one under a free name, and return it.
 
     Another client may take a name first; then the next one is tried, on the shards as they are then.

@@ -11,7 +11,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.store import answering, connect_cell
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
+    from omega.cellstate.redis import RedisCell
 
 Answer = TypeVar("Answer")
 
@@ -20,10 +20,10 @@ Answer = TypeVar("Answer")
 class OpenCells:
     """Open cells by name; `skipped` has why others, or shards of a Cluster, cannot be read."""
 
-    cells: "dict[str, StoredCell]" = field(default_factory=dict)
+    cells: "dict[str, RedisCell]" = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, question: "Callable[[StoredCell], Answer]") -> dict[str, Answer]:
+    def ask(self, question: "Callable[[RedisCell], Answer]") -> dict[str, Answer]:
         """Return the answer of each cell; one that raises an OmegaError is closed and skipped from then on."""
         answers = {}
         for name, cell in list(self.cells.items()):

@@ -22,7 +22,7 @@ from omega.queries.job_state import ended
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore, StoredCell
+    from omega.cellstate.redis import RedisCell
     from omega.cellstate.replies import Submitted
 
 CLAIM_MS = 3_600_000
@@ -31,7 +31,7 @@ COPIES = 2
 """Cells that keep a decision beside the one that made it."""
 PROBE = "-"
 """In place of an id, to see whether a cell takes writes."""
-Read = Callable[["StoredCell", Callable[[], str]], "list[JobSpec]"]
+Read = Callable[["RedisCell", Callable[[], str]], "list[JobSpec]"]
 """Returns prepared jobs in the amounts of a cell; jobs without an id get the next one of the function."""
 
 
@@ -123,7 +123,7 @@ class AnyCell:
         return jobs
 
     def send(
-        self, jobs: Sequence[Sending], reopen: "Callable[[str], JobStore]", *, hold: bool = False
+        self, jobs: Sequence[Sending], reopen: "Callable[[str], RedisCell]", *, hold: bool = False
     ) -> Iterator[Sending]:
         """Submit jobs to their cells, and yield them when they are answered.
 
@@ -151,7 +151,7 @@ class AnyCell:
             new.begin()
             try:
                 if not self.dry:  # may this user write there, and does the store take it
-                    cell.claim_jobs([PROBE], name, expire_ms=1)
+                    cell.jobs.claim([PROBE], name, expire_ms=1)
                 specs = read(cell, new.next)
                 _check(cell, specs)
             except OmegaError as error:
@@ -168,7 +168,7 @@ class AnyCell:
     def _jobs_there(self, jobs: Sequence[Sending]) -> dict[str, list[str]]:
         """Return the cells that have some of the jobs, by id; a cell where it has not ended first."""
         ids, there = [job.id for job in jobs], dict[str, list[str]]()
-        found = self.found.ask(lambda cell: cell.jobs_by_id(ids)) if ids else {}
+        found = self.found.ask(lambda cell: cell.jobs.by_id(ids)) if ids else {}
         for over in (False, True):
             for name in sorted(found):
                 for job_id, job in found[name].items():
@@ -190,9 +190,9 @@ class AnyCell:
     def _check_names(self, jobs: Sequence[Sending]) -> None:
         """Raise Duplicate for a name that a live job of any cell has: a file submitted again is not taken twice."""
         names = [job.name for job in jobs]
-        held = self.found.ask(lambda cell: cell.ids_by_name(names)) if names else {}
+        held = self.found.ask(lambda cell: cell.jobs.ids_by_name(names)) if names else {}
         for name, holders in sorted(held.items()):
-            live = self.found.cells[name].jobs_by_id(sorted(set(holders.values())))
+            live = self.found.cells[name].jobs.by_id(sorted(set(holders.values())))
             for job in jobs:
                 holder = live.get(holders.get(job.name, ""))
                 if holder is not None and not ended(holder):
@@ -247,11 +247,11 @@ class AnyCell:
                 break
             try:
                 if decided is None:
-                    decided = self.found.cells[home].claim_jobs(ids, cell, expire_ms=CLAIM_MS)
+                    decided = self.found.cells[home].jobs.claim(ids, cell, expire_ms=CLAIM_MS)
                     continue
                 for name in set(decided):
                     same = [job_id for job_id, other in zip(ids, decided, strict=True) if other == name]
-                    self.found.cells[home].claim_jobs(same, name, expire_ms=CLAIM_MS)
+                    self.found.cells[home].jobs.claim(same, name, expire_ms=CLAIM_MS)
                 copies += 1
             except (Forbidden, ReadOnly) as error:
                 last = error
@@ -273,7 +273,7 @@ class AnyCell:
                 self.warnings.append(f"job {job.name} ({job.id}): {where}; stop it in one of them")
 
 
-def _check(cell: "StoredCell", specs: "Sequence[JobSpec]") -> None:
+def _check(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
     """Raise BadInput or Refused when a cell has other resources than jobs, or lacks their pools."""
     for spec in specs:
         for group in spec.groups:

@@ -14,9 +14,9 @@ import numpy as np
 
 from omega.cellstate import ranges
 from omega.cellstate.attributes import Attributes
+from omega.cellstate.cell import Cell
 from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.model import MachineState
-from omega.cellstate.ports import Queries
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.constraints.input_locality import locality_of, spans
 from omega.schedulers.constraints.locality import Locality
@@ -67,7 +67,7 @@ class NearShards:
         return ", ".join(parts)
 
 
-def near_shards(cell: Queries, plan: MapReducePlan, machine: int) -> NearShards | None:
+def near_shards(cell: Cell, plan: MapReducePlan, machine: int) -> NearShards | None:
     """Return the maps near a machine as it is now, by its index; None for a job without locality."""
     if not plan.places:
         return None
@@ -91,20 +91,20 @@ def near_shards(cell: Queries, plan: MapReducePlan, machine: int) -> NearShards 
     )
 
 
-def _machines(cell: Queries, wants: Sequence[Locality], machine: int) -> Sequence[int]:
+def _machines(cell: Cell, wants: Sequence[Locality], machine: int) -> Sequence[int]:
     """Return the worker's machine and those that may have data: those named, or all if a constraint tells."""
     if any(each.where for each in wants):
-        return range(cell.machine_count())
+        return range(cell.machines.count())
     names = sorted({name for each in wants for name in each.machines})
-    return sorted({machine, *cell.machine_indices(names).values()})
+    return sorted({machine, *cell.machines.indices(names).values()})
 
 
-def _described(cell: Queries, indices: Sequence[int]) -> tuple[Attributes, Mask]:
+def _described(cell: Cell, indices: Sequence[int]) -> tuple[Attributes, Mask]:
     """Return the attributes of some machines, and whether each is up. Reads a part at a time."""
     attributes, up = Attributes(), np.zeros(len(indices), dtype=np.bool_)
     attributes.resize(len(indices))
     for at in range(0, len(indices), CHUNK):
-        machines = cell.machines_at(indices[at : at + CHUNK])
+        machines = cell.machines.at(indices[at : at + CHUNK])
         places = [bisect_left(indices, each.index) for each in machines]
         attributes.learn(places, [(each.name, tuple(each.attributes.items())) for each in machines])
         up[places] = [each.state is MachineState.UP for each in machines]

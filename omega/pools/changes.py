@@ -10,13 +10,13 @@ from omega.cellstate.pools.rules import check
 from omega.pools.leaving import after_pools, check as check_leaving
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore, OperatorStore, Queries
+    from omega.cellstate.cell import Cell
 
 ATTEMPTS = 5
 
 
 def change(
-    cell: "JobStore | OperatorStore", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None,
+    cell: "Cell", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None,
     *, evict: bool = False, repair: bool = False,
 ) -> tuple[Pools, Pools]:  # fmt: skip
     """Set the pools that `make` returns for the present ones; returns the pools before and afterwards.
@@ -27,7 +27,7 @@ def change(
     """
     for attempt in range(ATTEMPTS):
         try:
-            before, unreadable = cell.pools(), False
+            before, unreadable = cell.pools.get(), False
         except Unreadable:
             if not repair:
                 raise
@@ -37,7 +37,7 @@ def change(
         check_leaving(after_pools(cell, before, wanted), "pools", evict=evict)
         expected = None if unreadable else before.version if version is None else version
         try:
-            after = cell.set_pools(wanted, expected, now_ms, by)
+            after = cell.pools.set(wanted, expected, now_ms, by)
             return before, replace(after, version=before.version) if cell.dry else after
         except Overtaken:
             if version is not None or attempt == ATTEMPTS - 1:
@@ -45,7 +45,7 @@ def change(
     raise RuntimeError("out of attempts")
 
 
-def check_all(cell: "Queries", pools: Pools) -> None:
+def check_all(cell: "Cell", pools: Pools) -> None:
     """Raise BadInput for pools that break a rule, also one about the cell's machines."""
     check(pools, cell.dimensions.names)
     if any(tree.machines for tree in pools.trees):
@@ -54,7 +54,7 @@ def check_all(cell: "Queries", pools: Pools) -> None:
         from omega.schedulers.pool_machines import check_machines, fetch_attributes
 
         snapshot = ArraySnapshot(len(cell.dimensions))
-        snapshot.apply(cell.sync(Position()))
+        snapshot.apply(cell.schedulers.sync(Position()))
         fetch_attributes(pools, snapshot, cell)
         check_machines(pools, snapshot)
 
@@ -65,10 +65,12 @@ def with_pool(pools: Pools, pool: Pool) -> Pools:
     return replace(pools, pools=others if pool.name in pools.by_name else (*pools.pools, pool))
 
 
-def new_pool(cell: "Queries", pools: Pools, name: str) -> Pool:
+def new_pool(cell: "Cell", pools: Pools, name: str) -> Pool:
     """Return a pool that is not configured yet: below the root; a live ephemeral pool keeps its parent."""
     parent = pools.parent_of(name)
-    if parent == ROOT or all(pools.pool_of(lane.pool, lane.user) != name for _, lane in cell.lanes().values()):
+    if parent == ROOT or all(
+        pools.pool_of(lane.pool, lane.user) != name for _, lane in cell.schedulers.lanes().values()
+    ):
         return Pool(name)
     return Pool(name, parent)
 

@@ -13,23 +13,23 @@ from omega.cellstate.pools import Pools
 from omega.cellstate.pools.records import moved
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 
-def after_pools(cell: "Queries", before: Pools, after: Pools) -> Counter[str]:
+def after_pools(cell: "Cell", before: Pools, after: Pools) -> Counter[str]:
     """Return the number of tasks, by pool, that leave their machines when the pools change."""
     if not after.divided or not moved(before, after):
         return Counter()
-    indices = [machine.index for machine in cell.machines()]
-    return _on(cell, after, dict(zip(indices, cell.described(indices), strict=True)))
+    indices = [machine.index for machine in cell.machines.all()]
+    return _on(cell, after, dict(zip(indices, cell.machines.described(indices), strict=True)))
 
 
-def after_attributes(cell: "Queries", index: int, changes: Mapping[str, str | None]) -> Counter[str]:
+def after_attributes(cell: "Cell", index: int, changes: Mapping[str, str | None]) -> Counter[str]:
     """Return the number of tasks, by pool, that leave a machine when its attributes change; None removes one."""
-    pools = cell.pools()
+    pools = cell.pools.get()
     if not pools.divided:
         return Counter()
-    ((name, pairs),) = cell.described([index])
+    ((name, pairs),) = cell.machines.described([index])
     return _on(cell, pools, {index: (name, tuple(sorted(merged(dict(pairs), changes).items())))})
 
 
@@ -45,14 +45,14 @@ def text_of(leaving: Counter[str]) -> str:
     return f"{count:,} task{'s' * (count > 1)} of pool{'s' * (len(pools) > 1)} {', '.join(pools)}"
 
 
-def _on(cell: "Queries", pools: Pools, described: Mapping[int, Described]) -> Counter[str]:
+def _on(cell: "Cell", pools: Pools, described: Mapping[int, Described]) -> Counter[str]:
     """Count the tasks of other trees on some machines; a strict gang leaves as a whole."""
     from omega.cellstate.pools.membership import trees_of  # noqa: PLC0415 - numpy; few cells have several trees
 
     trees = dict(zip(described, trees_of(pools, list(described.values())), strict=True))
-    runs = [run for run in cell.runs(sorted(described)) if not run.leaving]
-    jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
-    lanes = cell.lanes(sorted({job.lane for job in jobs.values()}))
+    runs = [run for run in cell.machines.runs(sorted(described)) if not run.leaving]
+    jobs = cell.jobs.by_id(sorted({run.job for run in runs}))
+    lanes = cell.schedulers.lanes(sorted({job.lane for job in jobs.values()}))
     gone, shown_of = Counter[str](), dict[str, str]()
     for run in runs:
         job = jobs.get(run.job)

@@ -12,10 +12,10 @@ from omega.pools.effects import warnings, weight_line
 from omega.pools.form import settings_of
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore, OperatorStore, Queries
+    from omega.cellstate.cell import Cell
 
 
-def pool_json(cell: "Queries", name: str, listed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def pool_json(cell: "Cell", name: str, listed: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a pool with its settings, shares and volume. Raises NotFound when it is neither configured nor in use.
 
     `listed`: the document of all pools, for a caller that has it.
@@ -26,7 +26,7 @@ def pool_json(cell: "Queries", name: str, listed: Mapping[str, Any] | None = Non
     row = next((row for row in document["pools"] if row["name"] == name), None)
     if row is None:
         raise NotFound(f"pool {name!r}: neither configured nor in use; see omega pool list")
-    pools = cell.pools()
+    pools = cell.pools.get()
     row = row | {
         "not_in_effect": not_in_effect(cell, pools, name),
         "weight_divides": weight_line(pools, name) if name in pools.by_name else "",
@@ -36,7 +36,7 @@ def pool_json(cell: "Queries", name: str, listed: Mapping[str, Any] | None = Non
 
 
 def set_pool(
-    cell: "JobStore | OperatorStore",
+    cell: "Cell",
     name: str,
     make: Callable[[Pool], Pool],
     now_ms: Callable[[], int],
@@ -77,7 +77,7 @@ def set_pool(
     return {"cell": cell.name, "version": after.version, "pool": document}, what, warned
 
 
-def with_values(pool: Pool, values: Mapping[str, Any], cell: "Queries") -> Pool:
+def with_values(pool: Pool, values: Mapping[str, Any], cell: "Cell") -> Pool:
     """Return a pool with settings of the form of a file replaced; None sets one to its default.
 
     Amounts and preemption are replaced name by name. Raises BadInput.
@@ -101,7 +101,7 @@ def _merged(now: Any, value: Any) -> Any:
 
 
 def remove_pools(
-    cell: "JobStore | OperatorStore", names: Sequence[str], now_ms: int, by: str, version: int | None = None
+    cell: "Cell", names: Sequence[str], now_ms: int, by: str, version: int | None = None
 ) -> dict[str, Any]:
     """Remove pools without live jobs and without pools below them. Raises NotFound, Refused, Overtaken."""
     # The store refuses to remove a pool with jobs, so no task can be in another tree afterwards.
@@ -110,7 +110,7 @@ def remove_pools(
 
 
 def import_pools(
-    cell: "JobStore | OperatorStore", wanted: Pools, now_ms: int, by: str, version: int | None, *, evict: bool
+    cell: "Cell", wanted: Pools, now_ms: int, by: str, version: int | None, *, evict: bool
 ) -> dict[str, Any]:
     """Replace all pools and trees; return the version and the numbers of pools that differ."""
     before, after = change(

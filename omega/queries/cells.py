@@ -11,16 +11,16 @@ from omega.queries.fleet import Fleet
 from omega.queries.job_state import STATES, counts
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.queries.recent import Recently
 
 
-def writes_json(cell: "Queries") -> dict[str, Any]:
+def writes_json(cell: "Cell") -> dict[str, Any]:
     """Return why the store refuses writes (``refuses_writes``), None where it takes them."""
     return {"refuses_writes": cell.refuses_writes() or None}
 
 
-def durability_json(cell: "Queries") -> dict[str, Any]:
+def durability_json(cell: "Cell") -> dict[str, Any]:
     """Return what a change needs before it is acknowledged (``durability``), as plain values.
 
     ``checked``: whether this user may read the settings of the server that it needs.
@@ -30,18 +30,18 @@ def durability_json(cell: "Queries") -> dict[str, Any]:
     return {"durability": values | {"checked": not cell.unchecked}}
 
 
-def durability_text(cell: "Queries") -> str:
+def durability_text(cell: "Cell") -> str:
     """Return the same for people."""
     return cell.durability.text + (" (not checked: this user may not read CONFIG)" if cell.unchecked else "")
 
 
-def cuts_json(cell: "Queries") -> dict[str, Any]:
+def cuts_json(cell: "Cell") -> dict[str, Any]:
     """Return how often the store lost versions, how many surely, and the last report (None: of none)."""
     cuts = cell.cuts()
     return {"number": cuts.number, "lost": cuts.lost, "last": cuts.last and cuts.last.as_json()}
 
 
-def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") -> dict[str, Any]:
+def describe(cell: "Cell", kinds: "Mapping[str, KindUse]", past: "Recently") -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 
     Machines, jobs and tasks are sums that the store keeps, all of ``version``; no record of them is read. Jobs and
@@ -50,8 +50,8 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") 
     Transactions are those of all processes of the schedulers that are on record (``of_schedulers``), also of processes
     that ended, each up to its last heartbeat.
     """
-    sums, members, names = cell.sums(), cell.members(), cell.dimensions.names
-    fleet, figures = Fleet(sums), cell.figures().values()
+    sums, members, names = cell.sums(), cell.schedulers.members(), cell.dimensions.names
+    fleet, figures = Fleet(sums), cell.schedulers.figures().values()
     counted = (figure_totals(each).values() for each in figures)
     total, accepted, conflicts = map(sum, zip((0, 0, 0), *counted, strict=True))
     tasks = counts([sums.tasks])
@@ -84,9 +84,9 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") 
     }
 
 
-def kinds_of(cell: "Queries", kind: str | None) -> dict[str, "KindUse"]:
+def kinds_of(cell: "Cell", kind: str | None) -> dict[str, "KindUse"]:
     """Return limits and use of a kind, or of all kinds that have limits or placed tasks."""
-    kinds = dict(cell.kinds())
+    kinds = dict(cell.pools.kinds())
     return kinds if kind is None else {kind: kinds.get(kind) or KindUse.none(len(cell.dimensions))}
 
 
@@ -111,14 +111,14 @@ class Contents:
     schedulers: list[str]
 
 
-def contents(cell: "Queries") -> Contents:
+def contents(cell: "Cell") -> Contents:
     """Count the contents of a cell, for commands that delete, back up or restore it."""
-    live = [member for member, (_, alive, _) in cell.members().items() if alive]
+    live = [member for member, (_, alive, _) in cell.schedulers.members().items() if alive]
     return Contents(
-        machines=cell.machine_count(),
-        live_jobs=cell.live_job_count(),
-        jobs=cell.job_count(),
-        versions=cell.log_length(),
+        machines=cell.machines.count(),
+        live_jobs=cell.jobs.live_count(),
+        jobs=cell.jobs.count(),
+        versions=cell.log.length(),
         schedulers=live,
     )
 
@@ -128,7 +128,7 @@ def _use(used: int, limit: int | None) -> dict[str, int | None]:
     return {"used": used, "limit": limit, "over": 0 if limit is None else max(0, used - limit)}
 
 
-def list_cells(names: Iterable[str], connect: "Callable[[str], Queries]") -> list[dict[str, Any]]:
+def list_cells(names: Iterable[str], connect: "Callable[[str], Cell]") -> list[dict[str, Any]]:
     """Return the cells of a store as plain values; one that this version cannot read has its error as ``note``."""
     cells = []
     for name in names:
@@ -139,7 +139,7 @@ def list_cells(names: Iterable[str], connect: "Callable[[str], Queries]") -> lis
             row["note"] = str(error)
         else:
             row["resources"], row["machines"] = list(cell.dimensions.names), Fleet(cell.sums()).total
-            row["jobs"] = cell.live_job_count()
-            row["schedulers"] = sum(alive for _, alive, _ in cell.members().values())
+            row["jobs"] = cell.jobs.live_count()
+            row["schedulers"] = sum(alive for _, alive, _ in cell.schedulers.members().values())
         cells.append(row)
     return cells

@@ -13,7 +13,7 @@ from omega.queries.jobs import find_job
 from omega.queries.names import Names
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 FEW = 2
 """Versions read first: a call of a busy scheduler has hundreds of events."""
@@ -49,7 +49,7 @@ class Filter:
         return self.job in (None, event.job) and (not self.kinds or event.kind in self.kinds)
 
 
-def job_id(cell: "Queries", asked: str) -> str:
+def job_id(cell: "Cell", asked: str) -> str:
     """Return the id of a job as commands take it; text that names no kept job is an id: its events may remain."""
     try:
         return find_job(cell, asked).id
@@ -67,7 +67,7 @@ class EventList:
     gap: Missing | None
 
 
-def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) -> EventList:
+def list_events(cell: "Cell", since: int | None, limit: int, wanted: Wanted) -> EventList:
     """Return the first `limit` events after a version, or without one the last. Those of one version stay together.
 
     Those of one job are the last ones of its record, and of the newest versions of the log.
@@ -83,19 +83,19 @@ def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) 
     return EventList(first, kept.first, at, gap)
 
 
-def events_json(cell: "Queries", since: int | None, limit: int, wanted: Wanted) -> dict[str, Any]:
+def events_json(cell: "Cell", since: int | None, limit: int, wanted: Wanted) -> dict[str, Any]:
     """Return the events of `list_events` as plain values, with the versions that the log has and lacks."""
     return page_json(cell, list_events(cell, since, limit, wanted))
 
 
-def page_json(cell: "Queries", page: EventList) -> dict[str, Any]:
+def page_json(cell: "Cell", page: EventList) -> dict[str, Any]:
     """Return a list of events as plain values."""
     gap = page.gap and page.gap.as_json()["gap"]
     head = {"cell": cell.name, "first_version": page.first_version, "version": page.at, "gap": gap}
     return head | {"events": listed_json(cell, page.events)}
 
 
-def listed_json(cell: "Queries", listed: Sequence[Event | Missing]) -> list[dict[str, Any]]:
+def listed_json(cell: "Cell", listed: Sequence[Event | Missing]) -> list[dict[str, Any]]:
     """Return events and gaps as plain values; those of tasks of an array with names and indices.
 
     Those of copies of slow tasks have the field ``copies``.
@@ -110,7 +110,7 @@ def _of_tasks(event: Event, names: Names) -> dict[str, Any]:
     return names.tasks(event) | ({"copies": True} if names.are_copies(event) else {})
 
 
-def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
+def _first(cell: "Cell", after: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
     first: list[Event] = []
     for event in events(cell, after, newest):
         if len(first) >= limit and (not first or event.version != first[-1].version):
@@ -120,7 +120,7 @@ def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted)
     return first
 
 
-def _last(cell: "Queries", kept: Extent, limit: int, wanted: Wanted) -> list[Event]:
+def _last(cell: "Cell", kept: Extent, limit: int, wanted: Wanted) -> list[Event]:
     """Return the last `limit` events, found by going back window by window."""
     last: list[Event] = []
     width, oldest, newest = FEW, kept.first - 1, kept.newest
@@ -139,11 +139,11 @@ def _end(events: list[Event], limit: int) -> list[Event]:
     return events[start:]
 
 
-def _last_of_job(cell: "Queries", job: str, limit: int, wanted: Wanted) -> list[Event]:
+def _last_of_job(cell: "Cell", job: str, limit: int, wanted: Wanted) -> list[Event]:
     """Return the last `limit` events of a job: of the newest entries of the log, and of its record."""
-    read = cell.newest_facts(0, job)
+    read = cell.log.newest_facts(0, job)
     last = _end(list(filter(wanted, events_of(cell, read.facts))), limit)
-    record = cell.job(job) if len(last) < limit else None
+    record = cell.jobs.get(job) if len(last) < limit else None
     if record is None:
         return last
     before = (event for event in past(cell, record).events if event.version <= read.after)
@@ -154,7 +154,7 @@ def _last_of_job(cell: "Queries", job: str, limit: int, wanted: Wanted) -> list[
 class JobTail:
     """Continues to read the events of a job since a time; versions that come faster than they are read are skipped."""
 
-    def __init__(self, cell: "Queries", job: str, since_ms: int, most_behind: int) -> None:
+    def __init__(self, cell: "Cell", job: str, since_ms: int, most_behind: int) -> None:
         """Begin at `since_ms`, at most `most_behind` versions before the newest."""
         self.cell, self.job, self.most_behind, self.partings = cell, job, most_behind, cell.sightings.partings
         self.at = since_time(cell, since_ms, extent(cell))
@@ -172,7 +172,7 @@ class JobTail:
 class Tail:
     """Continues to read the log: `at` is the version up to which everything was read."""
 
-    def __init__(self, cell: "Queries", after: int | None, wanted: Wanted, *, newest: bool = False) -> None:
+    def __init__(self, cell: "Cell", after: int | None, wanted: Wanted, *, newest: bool = False) -> None:
         """Begin after a version; without one at the newest version, or with the oldest that is kept."""
         if after is None:
             kept = extent(cell)
@@ -180,7 +180,7 @@ class Tail:
         self.at, self.wanted = after, wanted
         self.seen = Sightings()
 
-    def read(self, cell: "Queries") -> tuple[list[Event | Missing], bool]:
+    def read(self, cell: "Cell") -> tuple[list[Event | Missing], bool]:
         """Return what comes next, and whether that was all. Missing versions have an entry of their own."""
         position, agreed = self._compare(cell)
         kept, at = extent(cell), self.at
@@ -200,7 +200,7 @@ class Tail:
         self.seen.add(position)
         return entries, to == newest
 
-    def _compare(self, cell: "Queries") -> tuple[Position, int | None]:
+    def _compare(self, cell: "Cell") -> tuple[Position, int | None]:
         """Return the present version, and the last one that is left when the store lost some that were read."""
         standing = cell.standing([self.seen.last] if self.seen.last.version else [])
         if standing.first_lost is None:

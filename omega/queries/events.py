@@ -12,8 +12,8 @@ from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.transaction import Verdict
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.events import Fact
-    from omega.cellstate.ports import Queries
     from omega.cellstate.resources import Dimensions
 
 CHUNK = 1_000
@@ -57,18 +57,18 @@ class Extent(NamedTuple):
     newest: int
 
 
-def extent(cell: "Queries") -> Extent:
+def extent(cell: "Cell") -> Extent:
     """Return the extent of the log now; older versions were trimmed."""
-    now = cell.changed_records(0, 0)
+    now = cell.log.changed_records(0, 0)
     return Extent(now.first, now.version)
 
 
-def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = None) -> Iterator[Event]:
+def events(cell: "Cell", after: int, to: int, kinds: Iterable[str] | None = None) -> Iterator[Event]:
     """Yield the events (None: of all kinds) of the versions above `after` up to `to`, oldest first."""
     words = None if kinds is None else log_words(kinds)
     while after < to:
         most = min(CHUNK, to - after)
-        facts = [fact for fact in cell.facts(after, most, words) if fact.version <= to]
+        facts = [fact for fact in cell.log.facts(after, most, words) if fact.version <= to]
         yield from events_of(cell, facts)
         # Trimmed meanwhile: these are newer than requested, and must not be returned twice.
         after = max(after + most, facts[-1].version if facts else 0)
@@ -79,7 +79,7 @@ def log_words(kinds: Iterable[str]) -> frozenset[str]:
     return frozenset(_WORDS.get(kind, kind) for kind in kinds)
 
 
-def events_of(cell: "Queries", facts: "Iterable[Fact]") -> Iterator[Event]:
+def events_of(cell: "Cell", facts: "Iterable[Fact]") -> Iterator[Event]:
     """Yield facts as events. That of a cut has what was reported later, too."""
     for fact in facts:
         if isinstance(fact.event, log.Cut):
@@ -88,19 +88,19 @@ def events_of(cell: "Queries", facts: "Iterable[Fact]") -> Iterator[Event]:
             yield event(fact, cell.dimensions)
 
 
-def _with_report(event: Event, cell: "Queries") -> Event:
+def _with_report(event: Event, cell: "Cell") -> Event:
     for cut in cell.cuts().kept:
         if cut.number == event.more.get("number"):
             return replace(event, more=cut.figures() | {"reporters": list(cut.by)})
     return event
 
 
-def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:
+def since_time(cell: "Cell", at_ms: int, kept: Extent) -> int:
     """Return a version at or before the first change after a time, given the clocks of the authors."""
     low, high = kept.first - 1, kept.newest
     while high - low > CHUNK // 4:
         middle = (low + high) // 2
-        facts = cell.facts(middle, FEW) or cell.facts(middle, CHUNK // 4)
+        facts = cell.log.facts(middle, FEW) or cell.log.facts(middle, CHUNK // 4)
         if facts and facts[0].at_ms < at_ms:
             low = middle
         else:

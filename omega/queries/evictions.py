@@ -8,8 +8,8 @@ from omega.cellstate.pools import DEFAULT_PREEMPTION, Pools
 from omega.queries.working_copy import look_up, working_copy
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
 
 KEEPS = (
     "allow_regular_preemption", "allow_aggressive_preemption", "minimum_runtime", "evictions_per_minute",
@@ -22,7 +22,7 @@ COSTS = ("eviction_cost",)
 """Settings of a pool that may keep it from evicting."""
 
 
-def evictions_for(cell: "Queries", job: "Job") -> dict[str, Any] | None:
+def evictions_for(cell: "Cell", job: "Job") -> dict[str, Any] | None:
     """Return the evictions for a pending job of a cell with pools: tasks, seconds from now, and tasks by pool.
 
     None when no set of evictions is legal and within the settings of the pools in `MOST_SECONDS`, and before the first
@@ -34,7 +34,7 @@ def evictions_for(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     from omega.schedulers.dry_run import DryRun
     from omega.schedulers.work import Work
 
-    epoch = cell.epoch()
+    epoch = cell.pools.epoch()
     if epoch is None:
         return None
     try:
@@ -44,7 +44,7 @@ def evictions_for(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     snapshot, work = working_copy(cell), Work.of(job)
     snapshot.epoch = epoch
     if unknown := snapshot.lanes.unknown():
-        snapshot.lanes.learn(cell.lanes(unknown))
+        snapshot.lanes.learn(cell.schedulers.lanes(unknown))
     look_up(cell, snapshot, [work])
     planned = DryRun(scheduler, snapshot, cell, cell.store_ms() / 1000).plan(work)
     pools = Counter[str]()

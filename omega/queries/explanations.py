@@ -16,8 +16,8 @@ from omega.queries.shortfalls import MOST_MACHINES, Shortfall
 from omega.queries.working_copy import delayed_by, latest, look_up, working_copy
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
 
@@ -26,13 +26,13 @@ MOST_PAST_REASONS = 8
 
 
 def explain_job(
-    cell: "Queries", job: "Job", listed: int | None = MOST_MACHINES, pools: PoolsRead | None = None
+    cell: "Cell", job: "Job", listed: int | None = MOST_MACHINES, pools: PoolsRead | None = None
 ) -> dict[str, Any]:
     """Return the explanation of a job's state; of each demand the first `listed` machines (None: all)."""
     return settled(cell, job) if not waits(job) else Explained.of(cell, job, listed, pools).as_json()
 
 
-def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
+def explain_machine(cell: "Cell", job: "Job", asked: str) -> dict[str, Any]:
     """Return every demand of the pending groups of a job, checked on one machine, with the machine's values.
 
     All demands that the machine does not satisfy are there, not only the first; ``fits`` is how many tasks it holds.
@@ -73,7 +73,7 @@ def waits(job: "Job") -> bool:
     return job.pending and job.state is not JobState.HELD
 
 
-def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
+def settled(cell: "Cell", job: "Job") -> dict[str, Any]:
     """Return the explanation of a job that does not wait for machines, as plain values."""
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = held_for(job) if reason == "HELD" else ""
@@ -95,7 +95,7 @@ class Explained(Shortfall):
 
     def __init__(
         self,
-        cell: "Queries",
+        cell: "Cell",
         job: "Job",
         snapshot: "Snapshot",
         use: "KindUse | None",
@@ -119,13 +119,13 @@ class Explained(Shortfall):
         self.pool, self.share = standing(cell, job, pools), job_share(cell, job, pools)
 
     @classmethod
-    def of(cls, cell: "Queries", job: "Job", listed: int | None = 0, pools: PoolsRead | None = None) -> "Explained":
+    def of(cls, cell: "Cell", job: "Job", listed: int | None = 0, pools: PoolsRead | None = None) -> "Explained":
         """Explain a job on a copy of the cell as it is now, with `listed` machines of each demand (None: all).
 
         `pools`: what was read of the pools already.
         """
-        kind, members = job.kind, cell.members()
-        use, failures = cell.kinds().get(kind), Failures(cell, members)
+        kind, members = job.kind, cell.schedulers.members()
+        use, failures = cell.pools.kinds().get(kind), Failures(cell, members)
         explained = cls(cell, job, latest(cell), use, failures=failures, listed=listed, pools=pools)
         delay = delayed_by(members).get(job.id)
         if delay is not None and explained.explanation.reason in DELAYABLE:
@@ -159,7 +159,7 @@ class Explained(Shortfall):
         return _head(self.cell, self.job)
 
 
-def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
+def past_reasons(cell: "Cell", job_id: str) -> list[dict[str, object]]:
     """Return the last reasons of a job, oldest first, as its schedulers left them with their heartbeats.
 
     Each has the time (ms since 1970) from which it held. A scheduler lists the 128 jobs of which a reason changed
@@ -167,14 +167,14 @@ def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
     """
     reasons = [
         (int(at_ms), member, str(reason))
-        for member, figures in cell.figures().items()
+        for member, figures in cell.schedulers.figures().items()
         for at_ms, reason in figures.get("reasons", {}).get(job_id, ())
     ]
     last = sorted(reasons, key=lambda each: each[0])[-MOST_PAST_REASONS:]
     return [{"at_ms": at_ms, "reason": reason, "by": member} for at_ms, member, reason in last]
 
 
-def _head(cell: "Queries", job: "Job") -> dict[str, Any]:
+def _head(cell: "Cell", job: "Job") -> dict[str, Any]:
     own = own_groups(job)
     return {
         "cell": cell.name,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omega.queries import wording
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.queries.working_copy import Members
     from omega.schedulers.constraints.reasons import Reason
 
@@ -35,7 +35,7 @@ class Failures:
     A live scheduler lists the 256 jobs with the latest errors. Its next heartbeat removes those that it tried since.
     """
 
-    def __init__(self, cell: "Queries", members: "Members") -> None:
+    def __init__(self, cell: "Cell", members: "Members") -> None:
         self._cell, self._members = cell, members
         self._ended: Mapping[str, Mapping[str, Any]] | None = None
 
@@ -69,7 +69,7 @@ class Failures:
     def _last(self, kind: str) -> Failure | None:
         """Return the last error that ended a scheduler of a kind without live ones."""
         if self._ended is None:
-            self._ended = self._cell.figures()
+            self._ended = self._cell.schedulers.figures()
         failed = [
             (figures["failed"]["at_ms"], name, figures["failed"]["error"])
             for name, figures in self._ended.items()
@@ -88,9 +88,9 @@ class NewFailures:
         """Begin without known errors."""
         self._known: set[tuple[str, str]] = set()
 
-    def read(self, cell: "Queries", members: Mapping[str, object]) -> list[str]:
+    def read(self, cell: "Cell", members: Mapping[str, object]) -> list[str]:
         """Return the errors of these schedulers that are new since the last call, a line each."""
-        figures = {name: each for name, each in cell.figures().items() if name in members}
+        figures = {name: each for name, each in cell.schedulers.figures().items() if name in members}
         now = {(name, text): jobs for name, each in figures.items() for text, jobs in each.get("failing", {}).items()}
         new, self._known = now.keys() - self._known, set(now)
         return [

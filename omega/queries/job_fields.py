@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.errors import BadInput
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.queries.working_copy import Members
     from omega.schedulers.job_fields import JobField
 
@@ -28,7 +28,7 @@ def declarations_text(published: Sequence[Mapping[str, Any]]) -> str:
         return str(error)
 
 
-def values_text(cell: "Queries", job: "Job") -> str:
+def values_text(cell: "Cell", job: "Job") -> str:
     """Return the values of a job's own fields as in its file: ``deadline: 30m, tier: gold``."""
     from omega.cellstate.schema import POLICY
 
@@ -44,7 +44,7 @@ class KindFields:
     scheduler of the kind that left last, then the installed one of that name.
     """
 
-    def __init__(self, cell: "Queries", members: "Members | None" = None) -> None:
+    def __init__(self, cell: "Cell", members: "Members | None" = None) -> None:
         """Read nothing yet."""
         self.cell, self._members = cell, members
         self._known: dict[str, Sequence[JobField] | None] = {}
@@ -52,7 +52,7 @@ class KindFields:
     @cached_property
     def _live(self) -> Mapping[str, list[Mapping[str, Any]]]:
         found: dict[str, list[Mapping[str, Any]]] = {}
-        members = self.cell.members() if self._members is None else self._members
+        members = self.cell.schedulers.members() if self._members is None else self._members
         for name, (_, alive, figures) in sorted(members.items()):
             if alive and PUBLISHED in figures:
                 found.setdefault(name.partition("/")[0], []).append(figures)
@@ -61,7 +61,7 @@ class KindFields:
     @cached_property
     def _left(self) -> Mapping[str, Mapping[str, Any]]:
         """The figures of the scheduler of each kind that wrote its own last."""
-        own = [(name, figures) for name, figures in self.cell.figures().items() if PUBLISHED in figures]
+        own = [(name, figures) for name, figures in self.cell.schedulers.figures().items() if PUBLISHED in figures]
         return {
             name.partition("/")[0]: figures for name, figures in sorted(own, key=lambda each: each[1].get("at_ms", 0))
         }

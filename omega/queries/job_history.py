@@ -17,8 +17,8 @@ from omega.queries.events import KINDS_BY_WORD, Event, event
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.cellstate.replies import NewestFacts
 
 MOST_EVENTS = 1_000
@@ -119,19 +119,19 @@ class JobLog(NamedTuple):
     read: "NewestFacts"
 
 
-def job_log(cell: "Queries", job: "Job") -> JobLog:
+def job_log(cell: "Cell", job: "Job") -> JobLog:
     """Read what is kept of a job's past."""
-    position, record = cell.job_history(job.id)
+    position, record = cell.digest.job_history(job.id)
     at = readable(Position.unpack, position, Position())
     history = readable(History.unpack, record, None) if record else None
-    return JobLog(at, history, cell.newest_facts(at.version, job.id))
+    return JobLog(at, history, cell.log.newest_facts(at.version, job.id))
 
 
-def past(cell: "Queries", job: "Job", log: JobLog | None = None) -> Past:
+def past(cell: "Cell", job: "Job", log: JobLog | None = None) -> Past:
     """Return the history of a job from what is kept of it, `log` if it was read."""
     at, history, read = log or job_log(cell, job)
     if any(isinstance(fact.event, Conflict) for fact in read.facts):  # whose winners are other jobs
-        read = cell.newest_facts(at.version)
+        read = cell.log.newest_facts(at.version)
     found = Past(job=job, record=history or History.of(job))
     submitted = _add(found.record, job, read.facts)
     found.complete = submitted or (read.after <= at.version and job.order > at.since_order)

@@ -20,8 +20,8 @@ from omega.schedulers.rolling import STARTED_WITH, Policy, going, started_with, 
 from omega.versions import UPDATING, number_of
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job, Run
-    from omega.cellstate.ports import Queries
 
 MOST_ASKED = 1_000
 """Maximum number of runs for which the store is asked whether they have started."""
@@ -33,14 +33,14 @@ class JobStatus:
     A `brief` document leaves out what depends on the whole cell: the reason why it is pending, and its fair share.
     """
 
-    def __init__(self, cell: "Queries", job: "Job", *, brief: bool = False) -> None:
+    def __init__(self, cell: "Cell", job: "Job", *, brief: bool = False) -> None:
         self.cell, self.job, self.brief = cell, job, brief
         self.room = Room(cell)
 
     @cached_property
     def there(self) -> "list[Run]":
         """All runs on the machines of the job, those of other jobs too."""
-        return self.cell.runs(sorted({machine for group in self.job.groups for _, machine, _ in group.runs}))
+        return self.cell.machines.runs(sorted({machine for group in self.job.groups for _, machine, _ in group.runs}))
 
     @cached_property
     def runs(self) -> "list[Run]":
@@ -50,13 +50,17 @@ class JobStatus:
     @cached_property
     def measured(self) -> Consumption:
         """What agents measured of its ended tasks, all together."""
-        return merged_consumption(self.cell.measured(self.job.id))
+        return merged_consumption(self.cell.tasks.measured(self.job.id))
 
     @cached_property
     def machine_names(self) -> Mapping[int, str]:
         """The names of its machines, by index."""
         machines = sorted({run.machine for run in self.runs})
-        return {index: name for index, (name, _) in zip(machines, self.cell.described(machines), strict=True) if name}
+        return {
+            index: name
+            for index, (name, _) in zip(machines, self.cell.machines.described(machines), strict=True)
+            if name
+        }
 
     @cached_property
     def log(self) -> JobLog:
@@ -102,7 +106,7 @@ class JobStatus:
         """The placements that wait for leaving tasks of their machine."""
         leaving = [run for run in self.there if run.leaving]
         late = [run for run in self._own_runs if _after_one(run, leaving)][:MOST_ASKED]
-        answers = self.cell.may_start([(run.machine, run.placement) for run in late]) if late else []
+        answers = self.cell.executors.may_start([(run.machine, run.placement) for run in late]) if late else []
         return frozenset(run.placement for run, answer in zip(late, answers, strict=True) if answer == "wait")
 
     @cached_property
@@ -115,8 +119,8 @@ class JobStatus:
             return None
         up = [run for run in self._own_runs if run.placement not in self._starting]
         asked = {run.group for run in up if Policy.of(started_with(self.job, run.group)).command}
-        passed = self.cell.ready(self.job.id) if asked else frozenset()
-        failing = self.cell.unsteady(self.job.id) if any(run.group not in asked for run in up) else frozenset()
+        passed = self.cell.tasks.ready(self.job.id) if asked else frozenset()
+        failing = self.cell.tasks.unsteady(self.job.id) if any(run.group not in asked for run in up) else frozenset()
         known = {run.placement: run.group in asked for run in up}
         return sum(known.get(placement, False) for placement, _ in passed) + sum(
             ranges.count(run.tasks) - sum(placement == run.placement for placement, _ in failing)
@@ -134,7 +138,7 @@ class JobStatus:
     @cached_property
     def share(self) -> Mapping[str, Any] | None:
         """Its fair share in its pool, and who of the pool's jobs holds more than its own; None without pools."""
-        if ended(self.job) or not self.cell.epoch_mark().configured:
+        if ended(self.job) or not self.cell.pools.epoch_mark().configured:
             return None
         from omega.queries.pool_standing import job_share
 
@@ -143,7 +147,7 @@ class JobStatus:
     @cached_property
     def update(self) -> Mapping[str, Any]:
         """Progress of its update."""
-        return progress(self.job, self.cell.update_state(self.job.id))
+        return progress(self.job, self.cell.jobs.update_state(self.job.id))
 
     def as_json(self, now_ms: int) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -181,7 +185,7 @@ class JobStatus:
         }
 
 
-def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
+def _groups(cell: "Cell", job: "Job") -> list[dict[str, Any]]:
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups") or [{}] * len(job.groups)
     current = current_groups(job)
     return [
@@ -216,7 +220,7 @@ def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
     )
 
 
-def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
+def losses(cell: "Cell", job: "Job") -> list[dict[str, Any]]:
     """Return losses and retried failures (semantics 26) of tasks that have not ended, equal ones together.
 
     ``delay_ms`` is from now on, to 100 ms. Those of a version that another replaced are left out once none of its
@@ -244,7 +248,7 @@ def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     ]
 
 
-def waits_for(cell: "Queries", job: "Job") -> str:
+def waits_for(cell: "Cell", job: "Job") -> str:
     """Return the jobs it waits for; for a job stopped because of them, those that cannot satisfy it."""
     names = Names(cell)
     if ended(job):
@@ -252,9 +256,9 @@ def waits_for(cell: "Queries", job: "Job") -> str:
     return ", ".join(f"{names.job(wait.job)} to {'end' if wait.any_end else 'finish'}" for wait in job.after)
 
 
-def update_progress(cell: "Queries", job_id: str) -> dict[str, Any] | None:
+def update_progress(cell: "Cell", job_id: str) -> dict[str, Any] | None:
     """Return the progress of a job's update; None when the job is no longer stored."""
-    state, job = cell.update_state(job_id), cell.job(job_id)
+    state, job = cell.jobs.update_state(job_id), cell.jobs.get(job_id)
     return None if job is None else progress(job, state)
 
 

@@ -13,8 +13,8 @@ from omega.cellstate.model import JobState
 from omega.queries.job_state import ended
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
 
 AT_ONCE = 1_000
 """Histories per read: some hundred kilobytes, at most 10 MB."""
@@ -46,7 +46,7 @@ NOT_KNOWN = JobTimes()
 _NOT_KNOWN: Mapping[str, int | None] = dict.fromkeys(("started_ms", "ended_ms", "elapsed_ms"))
 
 
-def job_times(cell: "Queries", jobs: Sequence["Job"], since_order: int | None = None) -> dict[str, JobTimes]:
+def job_times(cell: "Cell", jobs: Sequence["Job"], since_order: int | None = None) -> dict[str, JobTimes]:
     """Return when jobs started and ended: one read, and one for each `AT_ONCE` of those that were ever placed.
 
     Not known of a job of whose log entries some were lost before the digest reached them: `since_order` of the
@@ -56,10 +56,10 @@ def job_times(cell: "Queries", jobs: Sequence["Job"], since_order: int | None = 
     began = [job for job in jobs if not _never_placed(job)]
     if began:
         if since_order is None:
-            since_order = readable(Position.unpack, cell.digest_position(), Position()).since_order
+            since_order = readable(Position.unpack, cell.digest.position(), Position()).since_order
         ids = [job.id for job in began if job.order > since_order]
         for at in range(0, len(ids), AT_ONCE):
-            for job_id, record in cell.histories(ids[at : at + AT_ONCE]).items():
+            for job_id, record in cell.digest.histories(ids[at : at + AT_ONCE]).items():
                 found[job_id] = readable(_times_of, record, NOT_KNOWN)
     return found
 

@@ -13,9 +13,9 @@ from omega.queries.wording import amounts, count, listing
 from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.pools import Pools
-    from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
     from omega.queries.working_copy import Members
@@ -34,13 +34,13 @@ class _Warning(NamedTuple):
     group: str | None = None
 
 
-def warnings(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
+def warnings(cell: "Cell", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about jobs that are about to be, or were just, submitted: those with one text in one line."""
     return _merged(_Warnings(cell, specs).all()) if specs else []
 
 
 def warnings_of(
-    cell: "Queries", submissions: "Sequence[Sequence[JobSpec]]", members: "Members", pools: "Pools"
+    cell: "Cell", submissions: "Sequence[Sequence[JobSpec]]", members: "Members", pools: "Pools"
 ) -> list[list[str]]:
     """Warnings about the jobs of each of several submissions, which have different names.
 
@@ -75,9 +75,9 @@ def _subject(alike: Sequence[_Warning]) -> str:
     return f"job {jobs[0]}{where or (f', {len(groups):,} groups ({listing(groups)})' if groups else '')}"
 
 
-def unserved(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
+def unserved(cell: "Cell", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about kinds of jobs, just submitted, of which no scheduler is live (``NO_SCHEDULER``)."""
-    kinds = sorted({spec.kind for spec in specs} - kinds_of(cell.members())) if specs else []
+    kinds = sorted({spec.kind for spec in specs} - kinds_of(cell.schedulers.members())) if specs else []
     return list(map(_unserved, kinds))
 
 
@@ -88,7 +88,7 @@ def _unserved(kind: str) -> str:
 class _Warnings:
     """Reads jobs and machines once for any number of jobs."""
 
-    def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
+    def __init__(self, cell: "Cell", specs: "Sequence[JobSpec]", pools: "Pools | None" = None) -> None:
         self.cell, self.specs, self.fleet = cell, specs, Fleet(cell.sums())
         self._pool_limits = PoolLimits(cell, pools)
         self._last: tuple[JobSpec, Work] | None = None
@@ -96,7 +96,7 @@ class _Warnings:
     def all(self) -> list[_Warning]:
         """Return every warning, job by job."""
         lines: list[_Warning] = []
-        kinds = self.cell.limited_kinds()
+        kinds = self.cell.pools.limited_kinds()
         gangs: dict[Hashable, int] = {}
         known: dict[Hashable, list[_Warning]] = {}
         for spec in self.specs:
@@ -209,8 +209,8 @@ class _Warnings:
     def _running_names(self) -> frozenset[str]:
         """Names of live jobs among those that the jobs are to be near, or apart from; these jobs are there as well."""
         names = {relation.job for spec in self.specs for _, _, relation in _relations_of(self._work(spec))}
-        ids = self.cell.ids_by_name(sorted(names)) if names else {}
-        jobs = self.cell.jobs_by_id(sorted(set(ids.values()))) if ids else {}
+        ids = self.cell.jobs.ids_by_name(sorted(names)) if names else {}
+        jobs = self.cell.jobs.by_id(sorted(set(ids.values()))) if ids else {}
         live = (name for name, job_id in ids.items() if job_id in jobs and not ended(jobs[job_id]))
         return frozenset((*live, *(spec.name for spec in self.specs)))
 
@@ -226,7 +226,7 @@ class _Warnings:
     @cached_property
     def _awaited(self) -> "dict[str, Job]":
         """The jobs that the jobs wait for, by id."""
-        return dict(self.cell.jobs_by_id(sorted({wait.job for spec in self.specs for wait in spec.after})))
+        return dict(self.cell.jobs.by_id(sorted({wait.job for spec in self.specs for wait in spec.after})))
 
     def _relations(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Relations that cannot act: to the job itself, or to a job that is not there."""

@@ -20,8 +20,8 @@ MOST_BEGUN = 10_000
 """Newest jobs among which the beginning of an id is looked for: 2 ms of the server's time in a cell of any size."""
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.queries.room import Room
 
 ID_SHOWN = 12
@@ -29,36 +29,36 @@ ID_SHOWN = 12
 EXACT = f"a change takes the exact name, or the id or its first {ID_SHOWN} letters"
 
 
-def find_job(cell: "Queries", asked: str) -> "Job":
+def find_job(cell: "Cell", asked: str) -> "Job":
     """Return a job by its id, its name (of several jobs the newest), or a prefix of its id, in this order.
 
     A prefix is looked for among the ids of the `MOST_BEGUN` newest jobs.
 
     Raises NotFound when there is none, Refused when several ids begin like this.
     """
-    job = cell.job(asked)
-    if job is None and (named := cell.ids_by_name([asked])):
-        job = cell.job(named[asked])
+    job = cell.jobs.get(asked)
+    if job is None and (named := cell.jobs.ids_by_name([asked])):
+        job = cell.jobs.get(named[asked])
     if job is None and asked:
-        near = sorted(job_id for job_id in cell.newest_ids(MOST_BEGUN) if job_id.startswith(asked))
+        near = sorted(job_id for job_id in cell.jobs.newest_ids(MOST_BEGUN) if job_id.startswith(asked))
         if len(near) > 1:
             begin = f"{len(near):,} jobs of cell {cell.name} begin so ({listing(near)})"
             raise Refused(f"job {asked!r}: {begin}; write more of the id")
-        job = cell.job(near[0]) if near else None
+        job = cell.jobs.get(near[0]) if near else None
     if job is None:
         raise NotFound(f"job {asked!r}: not in cell {cell.name}; see omega job list{_lately_lost(cell)}")
     return job
 
 
-def job_to_change(cell: "Queries", asked: str) -> "Job":
+def job_to_change(cell: "Cell", asked: str) -> "Job":
     """Return a job by its name (of several jobs the newest), its id, or the `ID_SHOWN` letters of it that lists print.
 
     Reading may guess (`find_job`); a change of the wrong job cannot be taken back. Raises NotFound, and names the job
     that a word would have found.
     """
-    job = cell.job(asked)
-    if job is None and (named := cell.ids_by_name([asked])):
-        job = cell.job(named[asked])
+    job = cell.jobs.get(asked)
+    if job is None and (named := cell.jobs.ids_by_name([asked])):
+        job = cell.jobs.get(named[asked])
     if job is None and len(asked) == ID_SHOWN:
         return find_job(cell, asked)
     if job is None:
@@ -72,7 +72,7 @@ def job_to_change(cell: "Queries", asked: str) -> "Job":
     return job
 
 
-def _lately_lost(cell: "Queries") -> str:
+def _lately_lost(cell: "Cell") -> str:
     """Return what the store lost in the last day, which a job that is not found may be part of; else nothing."""
     cut = cell.cuts().last
     if cut is None or cell.store_ms() - cut.at_ms > DAY_MS:
@@ -87,14 +87,14 @@ def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
     return lambda head: kind in (None, head.kind) and wanted in (None, head_state(head))
 
 
-def names_and_ids(cell: "Queries") -> Iterator[tuple[str, str]]:
+def names_and_ids(cell: "Cell") -> Iterator[tuple[str, str]]:
     """Yield the names and ids of jobs, each with its state or name, for completion: of the newest jobs."""
-    for job in cell.job_page(MOST_NAMED).jobs:
+    for job in cell.jobs.page(MOST_NAMED).jobs:
         yield job.name, f"{state(job)} job"
         yield job.id, job.name
 
 
-def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
+def list_jobs(cell: "Cell", page: JobPage, now_ms: int) -> dict[str, Any]:
     """Return a page of jobs as plain values, in order of submission.
 
     ``total`` counts the jobs of the whole list, None when a filter filled the page; ``next`` is the `before` of the

@@ -12,8 +12,8 @@ from omega.cellstate.resources import Resources
 from omega.queries.working_copy import latest
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Machine
-    from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
 
 FEW_MACHINES = 500
@@ -22,10 +22,10 @@ UNBOUNDED = 10**9
 """Tasks that need nothing fit a machine so many times."""
 
 
-def sampled_room(cell: "Queries") -> "FewMachines":
+def sampled_room(cell: "Cell") -> "FewMachines":
     """Read `FEW_MACHINES` machines of a cell, evenly spread: what fits on these fits on all."""
-    count = cell.machine_count()
-    return FewMachines(cell.machines_at(range(0, count, max(1, count // FEW_MACHINES))))
+    count = cell.machines.count()
+    return FewMachines(cell.machines.at(range(0, count, max(1, count // FEW_MACHINES))))
 
 
 class MachineRoom(Protocol):
@@ -35,11 +35,11 @@ class MachineRoom(Protocol):
         """Return the number of tasks that fit into the free resources, one kind of task alone."""
 
 
-def machine_room(cell: "Queries") -> MachineRoom:
+def machine_room(cell: "Cell") -> MachineRoom:
     """Read the machines of a cell."""
-    count = cell.machine_count()
+    count = cell.machines.count()
     if count <= FEW_MACHINES:
-        return FewMachines(cell.machines_at(range(count)))
+        return FewMachines(cell.machines.at(range(count)))
     return ManyMachines(latest(cell), len(cell.dimensions))
 
 

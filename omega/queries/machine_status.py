@@ -13,8 +13,8 @@ from omega.queries.recent import states_since
 from omega.queries.schedulers import OVER_AND_OVER
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job, Machine, Run
-    from omega.cellstate.ports import Queries
 
 MOST_EVENTS, MOST_VERSIONS = 20, 2_000
 """Events of a machine, and versions at the end of the log that are searched for them."""
@@ -23,23 +23,23 @@ MOST_EVENTS, MOST_VERSIONS = 20, 2_000
 class MachineStatus:
     """A machine with all its stored data; each part is read once, on first use."""
 
-    def __init__(self, cell: "Queries", machine: "Machine") -> None:
+    def __init__(self, cell: "Cell", machine: "Machine") -> None:
         self.cell, self.machine = cell, machine
 
     @cached_property
     def runs(self) -> "list[Run]":
         """The runs on it, those that are leaving too."""
-        return self.cell.runs([self.machine.index])
+        return self.cell.machines.runs([self.machine.index])
 
     @cached_property
     def jobs(self) -> "Mapping[str, Job]":
         """The jobs of its runs by id."""
-        return self.cell.jobs_by_id(sorted({run.job for run in self.runs}))
+        return self.cell.jobs.by_id(sorted({run.job for run in self.runs}))
 
     @cached_property
     def users(self) -> "Mapping[str, str]":
         """The users of the jobs of its runs by id; "" where a job has none."""
-        return {job_id: str(spec.get("user") or "") for job_id, spec in self.cell.specs(sorted(self.jobs)).items()}
+        return {job_id: str(spec.get("user") or "") for job_id, spec in self.cell.jobs.specs(sorted(self.jobs)).items()}
 
     @property
     def tasks(self) -> int:
@@ -63,7 +63,7 @@ class MachineStatus:
     def deadline_ms(self) -> int | None:
         """Milliseconds until the tasks of a drained machine are moved off; None without a deadline."""
         drained = self.machine.state is MachineState.DRAINED
-        return self.cell.deadlines().get(self.machine.index) if drained else None
+        return self.cell.machines.deadlines().get(self.machine.index) if drained else None
 
     @cached_property
     def since_ms(self) -> int | None:
@@ -73,7 +73,7 @@ class MachineStatus:
     @cached_property
     def agent(self) -> Any:
         """The agent that offers it, None when it has none."""
-        return self.cell.agents().get(self.machine.name)
+        return self.cell.executors.agents().get(self.machine.name)
 
     @cached_property
     def events(self) -> list[Event]:
@@ -86,7 +86,7 @@ class MachineStatus:
     def _rejections(self) -> list[tuple[str, int, int]]:
         return [
             (member, int(count), int(in_a_row))
-            for member, figures in self.cell.figures().items()
+            for member, figures in self.cell.schedulers.figures().items()
             for index, count, in_a_row in figures.get("rejecting_machines", [])
             if index == self.machine.index
         ]

@@ -13,8 +13,8 @@ from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Machine, Run
-    from omega.cellstate.ports import Queries
     from omega.cellstate.replies import Rows
 
 MOST_DIGITS = 16
@@ -27,19 +27,19 @@ def state_word(machine: "Machine") -> str:
     return machine.state.name.lower() + (", over" if machine.over else "")
 
 
-def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
+def find_machines(cell: "Cell", asked: Sequence[str]) -> "list[Machine]":
     """Return machines by name, index or unique prefix of a name, in the given order.
 
     Raises NotFound for the first that is unknown, Refused for one that is ambiguous.
     """
     machines: dict[int, Machine] = {}
     for text in asked:
-        index = cell.machine_index(text)
+        index = cell.machines.index_of(text)
         if index is None and text.isdecimal() and len(text) < MOST_DIGITS:
             index = int(text)
-        machine = next(iter(cell.machines_at([index])), None) if index is not None else None
+        machine = next(iter(cell.machines.at([index])), None) if index is not None else None
         if machine is None:
-            near = cell.machines_at(cell.indices_of_prefix(text, MOST_COMPLETED))
+            near = cell.machines.at(cell.machines.indices_of_prefix(text, MOST_COMPLETED))
             if len(near) != 1:
                 raise _unknown(cell.name, text, [each.name for each in near])
             machine = near[0]
@@ -47,7 +47,7 @@ def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
     return list(machines.values())
 
 
-def machines_to_change(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
+def machines_to_change(cell: "Cell", asked: Sequence[str]) -> "list[Machine]":
     """Return machines by their exact names, each once, in the given order.
 
     Reading may guess (`find_machines`); a drain of the wrong machine cannot be taken back. Raises NotFound, and names
@@ -55,8 +55,8 @@ def machines_to_change(cell: "Queries", asked: Sequence[str]) -> "list[Machine]"
     """
     machines: dict[int, Machine] = {}
     for text in asked:
-        index = cell.machine_index(text)
-        machine = next(iter(cell.machines_at([index])), None) if index is not None else None
+        index = cell.machines.index_of(text)
+        machine = next(iter(cell.machines.at([index])), None) if index is not None else None
         if machine is None:
             near = next(iter(find_machines(cell, [text])))
             raise NotFound(f"machine {text!r}: no machine has this name ({near.name} is near); write the exact name")
@@ -71,9 +71,9 @@ def _unknown(cell: str, text: str, near: Sequence[str]) -> Refused:
     return NotFound(f"machine {text!r}: not in cell {cell}; see omega machine list")
 
 
-def names_and_states(cell: "Queries") -> "Iterator[tuple[str, str]]":
+def names_and_states(cell: "Cell") -> "Iterator[tuple[str, str]]":
     """Yield the names of machines with their states, for completion."""
-    machines = cell.machines_at(range(min(MOST_COMPLETED, cell.machine_count())))
+    machines = cell.machines.at(range(min(MOST_COMPLETED, cell.machines.count())))
     return ((machine.name, state_word(machine)) for machine in machines)
 
 
@@ -90,11 +90,11 @@ class MachinePage(NamedTuple):
     left: int
 
 
-def rows_of(cell: "Queries") -> "Rows":
+def rows_of(cell: "Cell") -> "Rows":
     """Return the records of all machines that are not gone, by index: 80 ms for 100,000 machines."""
     import numpy as np
 
-    rows: Rows = cell.sync(Position()).rows
+    rows: Rows = cell.schedulers.sync(Position()).rows
     if len(rows):
         _, last = np.unique(rows[::-1, 0], return_index=True)  # of one that comes twice the later is newer
         rows = rows[len(rows) - 1 - last]
@@ -102,7 +102,7 @@ def rows_of(cell: "Queries") -> "Rows":
     return there
 
 
-def page(cell: "Queries", state: str | None = None, most: int | None = None, after: int | None = None) -> MachinePage:
+def page(cell: "Cell", state: str | None = None, most: int | None = None, after: int | None = None) -> MachinePage:
     """Return the first `most` machines (None: all) in a state, or all, whose index is above `after`."""
     if state is None and most is not None:
         return _first_machines(cell, most, after)
@@ -114,17 +114,17 @@ def page(cell: "Queries", state: str | None = None, most: int | None = None, aft
     indices = rows[:, 0] if after is None else rows[rows[:, 0] > after, 0]
     shown = [int(index) for index in indices[:most]]
     left = len(indices) - len(shown)
-    return MachinePage(len(rows), cell.machines_at(shown), shown[-1] if shown and left else None, left)
+    return MachinePage(len(rows), cell.machines.at(shown), shown[-1] if shown and left else None, left)
 
 
-def _first_machines(cell: "Queries", most: int, after: int | None) -> MachinePage:
+def _first_machines(cell: "Cell", most: int, after: int | None) -> MachinePage:
     """Return a page of all machines by index, which reads as many as it shows; gone ones in between are read too."""
-    total, end = Fleet(cell.sums()).total, cell.machine_count()
+    total, end = Fleet(cell.sums()).total, cell.machines.count()
     shown: list[Machine] = []
     at = 0 if after is None else after + 1
     while at < end and len(shown) <= most:
         width = min(end - at, 2 * most)
-        shown += cell.machines_at(range(at, at + width))
+        shown += cell.machines.at(range(at, at + width))
         at += width
     more, shown = len(shown) > most, shown[:most]
     last = shown[-1].index if shown and more else None
@@ -136,9 +136,9 @@ def _over(rows: "Rows", size: int) -> Any:
     return (rows[:, 4 + size : 4 + 2 * size] > rows[:, 4 : 4 + size]).any(axis=1)
 
 
-def list_machines(cell: "Queries", page: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
+def list_machines(cell: "Cell", page: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
     """Return a page of machines as plain values; with `recent` errors on each, and since when it is not up."""
-    tasks = tasks_on(cell.runs([machine.index for machine in page.machines]))
+    tasks = tasks_on(cell.machines.runs([machine.index for machine in page.machines]))
     why = unfit_reasons(cell, some=any(machine.state is MachineState.UNFIT for machine in page.machines))
     rows = [
         machine_json(cell.dimensions, machine, tasks.get(machine.index, 0), why.get(machine.name, ""))
@@ -170,9 +170,9 @@ def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
     return tasks
 
 
-def unfit_reasons(cell: "Queries", *, some: bool) -> Mapping[str, str]:
+def unfit_reasons(cell: "Cell", *, some: bool) -> Mapping[str, str]:
     """Return why machines cannot start tasks, by name; read only where `some` are unfit."""
-    return {name: record.unfit for name, record in cell.agents().items() if record.unfit} if some else {}
+    return {name: record.unfit for name, record in cell.executors.agents().items() if record.unfit} if some else {}
 
 
 def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int, unfit: str = "") -> dict[str, Any]:

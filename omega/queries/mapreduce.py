@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from omega.cellstate import ranges
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.cellstate.shards import PhaseCount, Progress
 
 PLAN = "mapreduce"
@@ -15,7 +15,7 @@ Held: TypeAlias = "tuple[tuple[int, int, int], ...]"
 """Placement, task and shard of claims (`Progress.held`)."""
 
 
-def progress(cell: "Queries", job: "Job") -> "Progress | None":
+def progress(cell: "Cell", job: "Job") -> "Progress | None":
     """Return the progress of a MapReduce job, without finished shards before the first claim; None for other jobs.
 
     A shard is in work while its worker is placed (semantics 1); the store frees that of another one later.
@@ -26,7 +26,7 @@ def progress(cell: "Queries", job: "Job") -> "Progress | None":
     if plan is None:
         return None
     maps, reduces = int(plan["maps"]), int(plan["reduces"])
-    if (found := cell.progress(job.id)) is not None:
+    if (found := cell.shards.progress(job.id)) is not None:
         return found._replace(held=_of_workers(cell, job, found.held))
     return Progress(
         PhaseCount(total=maps, waiting=maps, done=0, milliseconds=0),
@@ -34,19 +34,19 @@ def progress(cell: "Queries", job: "Job") -> "Progress | None":
     )
 
 
-def _of_workers(cell: "Queries", job: "Job", held: "Held") -> "Held":
+def _of_workers(cell: "Cell", job: "Job", held: "Held") -> "Held":
     """Return the claims of workers that are placed."""
     asked = {placement for placement, _, _ in held}
     runs = [run for group in job.groups for run in group.runs if run[0] in asked and not run[2]]
-    placed = (run for run in cell.runs(sorted({run[1] for run in runs})) if not run.leaving)
+    placed = (run for run in cell.machines.runs(sorted({run[1] for run in runs})) if not run.leaving)
     tasks = {run.placement: ranges.spans(run.tasks) for run in placed}
     return tuple(each for each in held if any(low <= each[1] <= high for low, high in tasks.get(each[0], ())))
 
 
-def machine_names(cell: "Queries", shards: "Progress") -> dict[int, str]:
+def machine_names(cell: "Cell", shards: "Progress") -> dict[int, str]:
     """Return the names of the machines on which shards fail."""
     failing = sorted(machine for machine, _ in shards.failing)
-    return {machine.index: machine.name for machine in cell.machines_at(failing)}
+    return {machine.index: machine.name for machine in cell.machines.at(failing)}
 
 
 def read_at(job: "Job", shards: "Progress") -> dict[str, int] | None:

@@ -7,7 +7,7 @@ from omega.queries.events import Event
 from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 SHORT = 4
 """Letters of a job's id in a sentence."""
@@ -16,7 +16,7 @@ SHORT = 4
 class Names:
     """Names of jobs and machines, read once each. A job that is no longer kept has only its id."""
 
-    def __init__(self, cell: "Queries") -> None:
+    def __init__(self, cell: "Cell") -> None:
         self._cell = cell
         self._jobs: dict[str, str] = {}
         self._machines: dict[int, str] = {}
@@ -31,14 +31,14 @@ class Names:
     def read_jobs(self, ids: Iterable[str | None]) -> None:
         """Read the unknown names of jobs, 4,000 per call."""
         unknown = sorted({job_id for job_id in ids if job_id is not None and job_id not in self._jobs})
-        jobs = self._cell.jobs_by_id(unknown)
+        jobs = self._cell.jobs.by_id(unknown)
         self._jobs |= {job_id: jobs[job_id].name if job_id in jobs else "" for job_id in unknown}
 
     def read_copies(self, events: Iterable[Event]) -> None:
         """Read which groups have copies of slow tasks, of the jobs of events of tasks of a group after the first."""
         ids = {event.job for event in events if event.job and event.more.get("group") and _may_be_copies(event)}
         if unknown := sorted(ids - self._copies.keys()):
-            jobs = self._cell.jobs_by_id(unknown)
+            jobs = self._cell.jobs.by_id(unknown)
             groups = {job_id: jobs[job_id].groups if job_id in jobs else [] for job_id in unknown}
             self._copies |= {
                 job_id: frozenset(number for number, group in enumerate(of_job) if group.copies)
@@ -53,13 +53,13 @@ class Names:
     def read_tasks(self, events: Iterable[Event]) -> None:
         """Read the specifications of the jobs of which events concern tasks, if they were not read yet."""
         ids = {event.job for event in events if event.job is not None and "tasks" in event.more}
-        specs = self._cell.specs(sorted(ids - self._tasks.keys()))
+        specs = self._cell.jobs.specs(sorted(ids - self._tasks.keys()))
         self._tasks |= {job_id: TaskNames(spec.get("groups", ())) for job_id, spec in specs.items()}
 
     def read_machines(self, indices: Iterable[int | None]) -> None:
         """Read the unknown names of machines, 4,000 per call; one that is gone has only its index."""
         unknown = sorted({index for index in indices if index is not None and index not in self._machines})
-        known = {machine.index: machine.name for machine in self._cell.machines_at(unknown)}
+        known = {machine.index: machine.name for machine in self._cell.machines.at(unknown)}
         self._machines |= {index: known.get(index, f"machine {index}") for index in unknown}
 
     def add_event(self, event: Event) -> None:
@@ -76,7 +76,7 @@ class Names:
         if job_id is None:
             return "?"
         if job_id not in self._jobs:
-            record = self._cell.job(job_id)
+            record = self._cell.jobs.get(job_id)
             self._jobs[job_id] = record.name if record else ""
         name = self._jobs[job_id]
         return f"{name} ({job_id[:SHORT]})" if name else job_id

@@ -13,8 +13,8 @@ from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import GroupStatus, Job, JobSpec, Run
-    from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
     from omega.cellstate.transaction import Claim
     from omega.schedulers.dry_run import Planned
@@ -117,13 +117,13 @@ class Without(NamedTuple):
 class Planner:
     """Plans jobs in turn on one working copy."""
 
-    def __init__(self, cell: "Queries", *, scored: bool) -> None:
+    def __init__(self, cell: "Cell", *, scored: bool) -> None:
         """Take a copy of the cell; `scored`: with the score of every machine."""
         from omega.schedulers.limits import LimitedUse
 
         self.cell, self.scored = cell, scored
         self.snapshot: Snapshot = working_copy(cell)
-        self.pools = cell.pools()
+        self.pools = cell.pools.get()
         self.limits = self._before = LimitedUse.of(cell)
         self._schedulers: dict[str, Scheduler] = {}
         self._asked: list[Work] = []
@@ -145,7 +145,7 @@ class Planner:
         `work` has all its unplaced tasks; of these, `waiting` by group are placed first. It is made as if runs of the
         job `without` had ended.
         """
-        places = Counter(self.cell.tasks_by_machine(work.id))
+        places = Counter(self.cell.jobs.tasks_by_machine(work.id))
         if without is not None:
             for run in without.runs:
                 need, tasks = without.job.groups[run.group].need, ranges.count(run.tasks)
@@ -184,8 +184,8 @@ class Planner:
             found = replace(found, reason=Reason.HELD) if planned.held else found
             shortfall = Shortfall(self.cell, work.job, work, self.snapshot, found)
         machines = sorted({claim.machine for claim in planned.claims})
-        called = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
-        jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))
+        called = {m: name for m, (name, _) in zip(machines, self.cell.machines.described(machines), strict=True)}
+        jobs = self.cell.jobs.by_id(sorted({each.resident.job for each in planned.victims}))
         victims = {job_id: job.name for job_id, job in jobs.items()}
         reason = "" if found is None else found.reason
         return PlannedJob(spec, planned, reason, unplaced, called, victims, scores, shortfall=shortfall)
@@ -227,7 +227,7 @@ class Planner:
         """Return whether the identical job exists; raises Duplicate when its id belongs to another job."""
         from omega.cellstate.redis.job_records import opaque
 
-        stored = self.cell.job(spec.id)
+        stored = self.cell.jobs.get(spec.id)
         if stored is None:
             return False
         asked = [(group.need, group.duration_ms, group.count) for group in spec.groups]
@@ -239,7 +239,7 @@ class Planner:
 
 
 def plan_jobs(
-    cell: "Queries", specs: "Sequence[JobSpec]", *, scored: bool = False
+    cell: "Cell", specs: "Sequence[JobSpec]", *, scored: bool = False
 ) -> tuple[list[PlannedJob], dict[str, Any]]:
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
     warned, planner = warnings(cell, specs), Planner(cell, scored=scored)
@@ -250,7 +250,7 @@ def plan_jobs(
 
 
 def plan_more(
-    cell: "Queries", job: "Job", more: "Mapping[int, int] | None" = None, without: Without | None = None
+    cell: "Cell", job: "Job", more: "Mapping[int, int] | None" = None, without: Without | None = None
 ) -> dict[str, Any]:
     """Plan additional tasks of groups of a stored job, by group, as if they were asked for now.
 
@@ -285,7 +285,7 @@ def plan_more(
     return plan.as_json()
 
 
-def plan_update(cell: "Queries", job: "Job", update: "JobUpdate", replaced: "Sequence[Run]") -> dict[str, Any]:
+def plan_update(cell: "Cell", job: "Job", update: "JobUpdate", replaced: "Sequence[Run]") -> dict[str, Any]:
     """Plan the new tasks of an update that replaces tasks, as if all those had ended.
 
     The update replaces a few at a time, so the new tasks may come to other machines.

@@ -11,9 +11,9 @@ from omega.pools.leaving import after_pools
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.job_demands import JobDemand
     from omega.cellstate.pools.records import PoolUse
-    from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.runnable import Runnable
     from omega.schedulers.work import Work
@@ -38,20 +38,18 @@ class Current:
     runnable: "Runnable"
 
 
-def _read(cell: "Queries") -> Current:
+def _read(cell: "Cell") -> Current:
     from omega.cellstate.array_snapshot import ArraySnapshot
     from omega.cellstate.transaction import Position
     from omega.schedulers.runnable import Runnable
 
     snapshot = ArraySnapshot(len(cell.dimensions))
-    reply, jobs = cell.demands(Position())
+    reply, jobs = cell.pools.demands(Position())
     snapshot.apply(reply)
     return Current(snapshot, jobs, Runnable())
 
 
-def _now(
-    cell: "Queries", pools: Pools, previous: Epoch | None, current: Current | None = None
-) -> tuple[Epoch, list[str]]:
+def _now(cell: "Cell", pools: Pools, previous: Epoch | None, current: Current | None = None) -> tuple[Epoch, list[str]]:
     """Return the shares of the cell as it is now, with some pools and the volumes of an epoch, and warnings."""
     from omega.schedulers.pool_machines import machine_warnings
 
@@ -59,7 +57,7 @@ def _now(
     return _epoch(cell, pools, current, previous), machine_warnings(pools, current.snapshot)
 
 
-def _epoch(cell: "Queries", pools: Pools, current: Current, previous: Epoch | None) -> Epoch:
+def _epoch(cell: "Cell", pools: Pools, current: Current, previous: Epoch | None) -> Epoch:
     """Compute the epoch of these jobs at the time of the previous one."""
     from omega.schedulers.epochs import epoch_of
     from omega.schedulers.pool_machines import totals_of
@@ -71,7 +69,7 @@ def _epoch(cell: "Queries", pools: Pools, current: Current, previous: Epoch | No
     return epoch_of(pools, jobs, totals, names, previous, version=version, at_ms=at_ms)
 
 
-def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Sequence[Work]") -> Epoch:
+def shares_with(cell: "Cell", pools: Pools, snapshot: "Snapshot", works: "Sequence[Work]") -> Epoch:
     """Compute the epoch that would follow the last one if these jobs wanted machines at its time, for a dry run.
 
     They hold and want what their records have: those of jobs that were planned before, what was planned for them; that
@@ -81,9 +79,9 @@ def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Seq
     from omega.cellstate.lanes import lane_of
     from omega.schedulers.runnable import Runnable
 
-    _, jobs = cell.demands(snapshot.position)
+    _, jobs = cell.pools.demands(snapshot.position)
     if unknown := snapshot.lanes.unknown():
-        snapshot.lanes.learn(cell.lanes(unknown))
+        snapshot.lanes.learn(cell.schedulers.lanes(unknown))
     known, planned = {each.id: each for each in jobs}, {work.id for work in works}
     jobs = [each for each in jobs if each.id not in planned]
     for last, work in enumerate(works, LAST):
@@ -96,12 +94,12 @@ def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Seq
                 commands=job.commands, spec=job.spec, least=job.gang_min,
             )
         )  # fmt: skip
-    return _epoch(cell, pools, Current(snapshot, jobs, Runnable()), cell.epoch())
+    return _epoch(cell, pools, Current(snapshot, jobs, Runnable()), cell.pools.epoch())
 
 
-def machine_warnings_of(cell: "Queries") -> list[str]:
+def machine_warnings_of(cell: "Cell") -> list[str]:
     """Return warnings about machines that belong to two trees of the cell, or to none."""
-    pools = cell.pools()
+    pools = cell.pools.get()
     return _now(cell, pools, None)[1] if pools.divided else []
 
 
@@ -122,15 +120,15 @@ def order(pools: Pools, shares: Mapping[str, PoolShare]) -> Iterator[tuple[int, 
         yield from walk(tree.name, "", 0)
 
 
-def pools_json(cell: "Queries", current: Current | None = None) -> dict[str, Any]:
+def pools_json(cell: "Cell", current: Current | None = None) -> dict[str, Any]:
     """Return all pools with their shares: fair shares of the published epoch, use and demand as they are now.
 
     Without a published epoch of these pools the fair shares are computed. `current` is read when it is not given.
     """
-    pools, epoch = cell.pools(), cell.epoch()
+    pools, epoch = cell.pools.get(), cell.pools.epoch()
     published = epoch if epoch is not None and epoch.pools_version == pools.version else None
     now, warnings = _now(cell, pools, published, current)
-    use, starving, least = cell.pool_use(), starving_pools(cell.members()), _least(cell, now)
+    use, starving, least = cell.pools.use(), starving_pools(cell.schedulers.members()), _least(cell, now)
     rows = [
         row(pools, name, now, published, cell.dimensions.names, use.get(name), depth)
         | {"least": least.get(name)}
@@ -156,10 +154,10 @@ def pools_json(cell: "Queries", current: Current | None = None) -> dict[str, Any
     }
 
 
-def _least(cell: "Queries", now: Epoch) -> dict[str, dict[str, Any]]:
+def _least(cell: "Cell", now: Epoch) -> dict[str, dict[str, Any]]:
     """Return the least satisfied job of each pool that has jobs: id, name and satisfaction."""
     ids = {share.least_job for share in now.pools.values() if share.least_job}
-    jobs = cell.jobs_by_id(sorted(ids))
+    jobs = cell.jobs.by_id(sorted(ids))
     return {
         name: {
             "job": share.least_job,
@@ -172,7 +170,7 @@ def _least(cell: "Queries", now: Epoch) -> dict[str, dict[str, Any]]:
 
 
 def starving_pools(members: Mapping[str, tuple[int, bool, Mapping[str, Any]]]) -> dict[str, str]:
-    """Return the pools that starve, as live schedulers report (`Queries.members`), and how."""
+    """Return the pools that starve, as live schedulers report (`Cell.members`), and how."""
     starving: dict[str, str] = {}
     for _, alive, figures in members.values():
         for name, status in figures.get("starving", {}).items() if alive else ():
@@ -254,7 +252,7 @@ def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> 
     return BELOW if is_below_fair_share(*vectors, tolerance, job=False) else NORMAL
 
 
-def not_in_effect(cell: "Queries", pools: Pools, name: str) -> str:
+def not_in_effect(cell: "Cell", pools: Pools, name: str) -> str:
     """Return which settings of a pool are not in effect, and why; empty when all are."""
     from omega.pools.effects import without_effect
 
@@ -262,14 +260,14 @@ def not_in_effect(cell: "Queries", pools: Pools, name: str) -> str:
     return "; ".join([*([ignored] if (ignored := _ignored(cell, pools.by_name.get(name))) else []), *own])
 
 
-def _ignored(cell: "Queries", pool: Pool | None) -> str:
+def _ignored(cell: "Cell", pool: Pool | None) -> str:
     """Return which settings of a pool no scheduler reads, and why; empty when all are read.
 
     Limits and borrowing hold for every scheduler; weights, guarantees and the other settings only for live schedulers
     that share by pools. A scheduler reports that with its heartbeat; before the first one it counts as sharing.
     """
     names = [each.name for each, _ in stated(pool) if each.counts in SHARING] if pool else []
-    live = {member: figures for member, (_, alive, figures) in cell.members().items() if alive}
+    live = {member: figures for member, (_, alive, figures) in cell.schedulers.members().items() if alive}
     ignore = sorted(member for member, figures in live.items() if not figures.get("uses_pools", True))
     if not names or (live and not ignore):
         return ""
@@ -295,7 +293,7 @@ def _settings(pools: Pools, name: str) -> Pool | None:
     return None if pool is None else replace(pool, number=0)
 
 
-def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
+def plan_json(cell: "Cell", wanted: Pools) -> dict[str, Any]:
     """Return the fair share of every pool now and with other pools, for the same jobs.
 
     `in_use`: leaf pools with live jobs that would be none, for which the store refuses the change. `leaving`: tasks, by
@@ -303,7 +301,7 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     """
     from omega.pools.effects import warnings
 
-    pools, epoch = cell.pools(), cell.epoch()
+    pools, epoch = cell.pools.get(), cell.pools.epoch()
     current = _read(cell)
     before, after = (_now(cell, each, epoch, current)[0] for each in (pools, wanted))
     resources, rows = cell.dimensions.names, []
@@ -332,11 +330,11 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def wrong_epoch(cell: "Queries") -> list[tuple[str, str]]:
+def wrong_epoch(cell: "Cell") -> list[tuple[str, str]]:
     """Compute the published epoch again from the input that it names; return (pool, what) for each that differs."""
     from omega.schedulers.epochs import recomputed
 
-    epoch, pools = cell.epoch(), cell.pools()
+    epoch, pools = cell.pools.epoch(), cell.pools.get()
     if epoch is None or epoch.pools_version != pools.version:
         return []  # its pools were changed since
     again, differences = recomputed(epoch, pools, cell.dimensions.names), []

@@ -10,8 +10,8 @@ from omega.queries.evictions import evictions_for, kept_by
 from omega.queries.pool_shares import NORMAL, pools_json, satisfaction
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
 
 MOST_HOLDERS = 3
 """Pools above their fair share that are named."""
@@ -30,19 +30,19 @@ class PoolsRead(NamedTuple):
     epoch: Epoch | None
 
 
-def standing(cell: "Queries", job: "Job", read: PoolsRead | None = None) -> dict[str, Any] | None:
+def standing(cell: "Cell", job: "Job", read: PoolsRead | None = None) -> dict[str, Any] | None:
     """Return how the pool of a job stands, as plain values; None when no pools are configured.
 
     `read`: what was read of the pools already; that takes long in a cell with many jobs.
     ``limits`` are those of the pool and its ancestors that leave no room for one more task of the job; ``holders`` the
     leaf pools of its tree that hold most beyond their fair share of a resource that the job needs.
     """
-    pools = cell.pools()
+    pools = cell.pools.get()
     if not pools.configured:
         return None
     document = pools_json(cell) if read is None else read.document
     rows = {row["name"]: row for row in document["pools"]}
-    lane = cell.lanes([job.lane]).get(job.lane)
+    lane = cell.schedulers.lanes([job.lane]).get(job.lane)
     name = pools.pool_of(lane[1].pool, lane[1].user) if lane else ""
     own = rows.get(name)
     if own is None:
@@ -70,7 +70,7 @@ def standing(cell: "Queries", job: "Job", read: PoolsRead | None = None) -> dict
     }
 
 
-def _beyond(cell: "Queries", job: "Job", own: Mapping[str, Any]) -> dict[str, int]:
+def _beyond(cell: "Cell", job: "Job", own: Mapping[str, Any]) -> dict[str, int]:
     """By how much a gang would lift its pool above its fair share, at least; empty for other jobs."""
     from omega.schedulers.limits import least_need
 
@@ -85,8 +85,8 @@ def _beyond(cell: "Queries", job: "Job", own: Mapping[str, Any]) -> dict[str, in
     return beyond
 
 
-def _limits(cell: "Queries", pools: Pools, name: str, needs: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    use = cell.pool_use()
+def _limits(cell: "Cell", pools: Pools, name: str, needs: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    use = cell.pools.use()
     for pool in pools.chain(name):
         held = {"jobs": use[pool.name].jobs, "tasks": use[pool.name].tasks} | dict(
             zip(cell.dimensions.names, use[pool.name].amounts, strict=True)
@@ -116,14 +116,14 @@ def _holders(
     return [each for _, each in holders[:MOST_HOLDERS]]
 
 
-def job_share(cell: "Queries", job: "Job", read: PoolsRead | None = None) -> dict[str, Any] | None:
+def job_share(cell: "Cell", job: "Job", read: PoolsRead | None = None) -> dict[str, Any] | None:
     """Return the fair share of a job in its pool by the published epoch, and what it holds now, as plain values.
 
     ``above`` lists the jobs of the pool that held most beyond their own fair share of what the job needs. None for a
     job that the epoch does not have.
     """
-    configured = read is None and cell.epoch_mark().configured
-    epoch = read.epoch if read is not None else cell.epoch() if configured else None
+    configured = read is None and cell.pools.epoch_mark().configured
+    epoch = read.epoch if read is not None else cell.pools.epoch() if configured else None
     found = epoch and _leaf_of(epoch, job.id)
     if epoch is None or not found:
         return None
@@ -142,7 +142,7 @@ def job_share(cell: "Queries", job: "Job", read: PoolsRead | None = None) -> dic
             most = max(amount / totals[d] if totals[d] else 0.0 for d, amount in over.items())
             above += [(most, each, over) for each in leaf.jobs if each != job.id]
     above = sorted(above, key=lambda each: -each[0])[:MOST_HOLDERS]
-    jobs = cell.jobs_by_id([each for _, each, _ in above])
+    jobs = cell.jobs.by_id([each for _, each, _ in above])
     dominant = max(needed, key=lambda d: share[d], default=None)
     return {
         "pool": own.pool,

@@ -9,14 +9,14 @@ from omega.simulation.pool_history import PoolHistory, Sample
 from omega.simulation.world import Eviction
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 
 @dataclass(slots=True)
 class PoolWatch:
     """Samples of pools since `began_ms` (the clock of the watching process)."""
 
-    cell: "Queries"
+    cell: "Cell"
     began_ms: int
     _samples: dict[str, list[Sample]] = field(default_factory=dict)
     _after: int = field(init=False)
@@ -54,8 +54,8 @@ class PoolWatch:
         return Eviction((event.at_ms - self.began_ms) / 1000, pool, tasks, tasks * max(0, ran) / 1000)
 
     def _pools_of(self, ids: set[str]) -> dict[str, str]:
-        jobs, pools = self.cell.jobs_by_id(sorted(ids)), self.cell.pools()
-        lanes = self.cell.lanes([job.lane for job in jobs.values()])
+        jobs, pools = self.cell.jobs.by_id(sorted(ids)), self.cell.pools.get()
+        lanes = self.cell.schedulers.lanes([job.lane for job in jobs.values()])
         return {
             name: pools.pool_of(lanes[job.lane][1].pool, lanes[job.lane][1].user)
             for name, job in jobs.items()

@@ -11,7 +11,7 @@ from omega.queries.machines import unfit_reasons
 from omega.queries.overview import FULL, TROUBLE, RankedMachines
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.cellstate.snapshot import Snapshot
 
 OVER = 1
@@ -19,7 +19,7 @@ OVER = 1
 _OF_STATE = np.array([TROUBLE.get(state.name.lower(), TROUBLE["up"]) for state in sorted(MachineState)])
 
 
-def ranked(cell: "Queries", snapshot: "Snapshot", most: int) -> RankedMachines:
+def ranked(cell: "Cell", snapshot: "Snapshot", most: int) -> RankedMachines:
     """Rank the machines of a snapshot; names and attributes are read for the first `most` alone."""
     size, rows = snapshot.dimensions, snapshot.rows
     rows = rows[:, rows[2] != MachineState.GONE]
@@ -45,8 +45,8 @@ def _fullness(capacity: Any, used: Any) -> Any:
     return parts.max(axis=0)
 
 
-def _machines(cell: "Queries", rows: list[list[int]], size: int) -> list[Machine]:
-    described = cell.described([row[0] for row in rows])
+def _machines(cell: "Cell", rows: list[list[int]], size: int) -> list[Machine]:
+    described = cell.machines.described([row[0] for row in rows])
     return [
         Machine(
             index, name, number, MachineState(state), executor, tuple(amounts[:size]), tuple(amounts[size:]),

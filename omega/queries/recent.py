@@ -9,8 +9,8 @@ from omega.cellstate.model import MachineState
 from omega.queries.events import Event, events, extent, since_time
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Machine
-    from omega.cellstate.ports import Queries
 
 LATELY_SECONDS = 900
 MOST_VERSIONS = 1_000
@@ -46,7 +46,7 @@ class Recently:
         return {NAMES.get(kind, kind): counts[kind] for kind in KINDS}
 
 
-def recently(cell: "Queries", now_ms: int) -> Recently:
+def recently(cell: "Cell", now_ms: int) -> Recently:
     """Read errors of the last quarter of an hour from the log."""
     kept = extent(cell)
     since = max(since_time(cell, now_ms - 1000 * LATELY_SECONDS, kept), kept.newest - MOST_VERSIONS)
@@ -54,13 +54,13 @@ def recently(cell: "Queries", now_ms: int) -> Recently:
     for event in events(cell, since, kept.newest, KINDS):
         if event.at_ms >= now_ms - 1000 * LATELY_SECONDS:
             recent.add_event(event)
-    first = cell.facts(since, 1) if kept.newest - since >= MOST_VERSIONS else []
+    first = cell.log.facts(since, 1) if kept.newest - since >= MOST_VERSIONS else []
     if first:
         recent.seconds, recent.whole = min(LATELY_SECONDS, max(0, now_ms - first[0].at_ms) // 1000), False
     return recent
 
 
-def states_since(cell: "Queries", machines: "Sequence[Machine]") -> dict[int, int]:
+def states_since(cell: "Cell", machines: "Sequence[Machine]") -> dict[int, int]:
     """Return since when machines that are not up have their state, by index: ms since 1970.
 
     A machine is missing when the change is older than the searched end of the log.

@@ -14,9 +14,9 @@ from omega.queries.machine_room import FEW_MACHINES, MachineRoom, ManyMachines, 
 from omega.queries.working_copy import Members, delayed_by, latest, look_up
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.pools import Pools
     from omega.cellstate.pools.records import PoolUse
-    from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.constraints.reasons import Reason
@@ -31,17 +31,17 @@ MOST_EXPLAINED = 200
 class PoolLimits:
     """The pools of a cell and their limits; they are read once, when first needed, unless `pools` is given."""
 
-    def __init__(self, cell: "Queries", pools: "Pools | None" = None) -> None:
+    def __init__(self, cell: "Cell", pools: "Pools | None" = None) -> None:
         self.cell, self._given = cell, pools
 
     @cached_property
     def pools(self) -> "Pools":
         """The pools of the cell."""
-        return self.cell.pools() if self._given is None else self._given
+        return self.cell.pools.get() if self._given is None else self._given
 
     @cached_property
     def _use(self) -> "Mapping[str, PoolUse]":
-        return self.cell.pool_use()
+        return self.cell.pools.use()
 
     def of(self, job: Job) -> "list[Limited]":
         """Return the limits of a job's pool and its ancestors."""
@@ -61,7 +61,7 @@ def _retried(group: GroupStatus) -> bool:
 class Room:
     """Capacity and free resources of a cell's machines, to explain why a job is pending."""
 
-    cell: "Queries"
+    cell: "Cell"
     _free: MachineRoom | None = None
     _sample: MachineRoom | None = None
     _fleet: Fleet | None = None
@@ -144,7 +144,7 @@ class Room:
 
     @classmethod
     def of(
-        cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members,
+        cls, snapshot: "Snapshot", cell: "Cell", kinds: "Mapping[str, KindUse]", members: Members,
         free: MachineRoom | None = None,
     ) -> "Room":  # fmt: skip
         """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
@@ -159,8 +159,8 @@ class Room:
         """The machines by shape; limits and schedulers are read with them. Their free resources are read by `room`."""
         if self._fleet is None:
             self._fleet = Fleet(self.cell.sums())
-            self._kinds = self.cell.limited_kinds()
-            members = self.cell.members()
+            self._kinds = self.cell.pools.limited_kinds()
+            members = self.cell.schedulers.members()
             self._failures, self._delayed = Failures(self.cell, members), delayed_by(members)
         return self._fleet
 

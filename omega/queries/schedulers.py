@@ -7,7 +7,7 @@ from omega.cellstate.errors import NotFound, Refused
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 FIGURES = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned")
 
@@ -16,21 +16,21 @@ OVER_AND_OVER = 10
 """Consecutive rejections by one machine that indicate a fault rather than contention."""
 
 
-def describe(cell: "Queries", everybody: bool = False) -> list[dict[str, Any]]:
+def describe(cell: "Cell", everybody: bool = False) -> list[dict[str, Any]]:
     """Return every live scheduler as plain values, with `everybody` also past ones. Times in seconds.
 
     The figures are those of its last heartbeat, at `heartbeat_at_ms` by its clock; null before the first.
     """
-    members, figures = cell.members(), cell.figures() if everybody else {}
+    members, figures = cell.schedulers.members(), cell.schedulers.figures() if everybody else {}
     return [
         description(member, *members.get(member, (None, False, figures.get(member, {}))))
         for member in sorted({*members, *figures})
     ]
 
 
-def names_and_states(cell: "Queries") -> Iterator[tuple[str, str]]:
+def names_and_states(cell: "Cell") -> Iterator[tuple[str, str]]:
     """Yield the schedulers that did not leave, live or lapsed, for completion."""
-    return ((name, "live" if alive else "lapsed") for name, (_, alive, _) in cell.members().items())
+    return ((name, "live" if alive else "lapsed") for name, (_, alive, _) in cell.schedulers.members().items())
 
 
 def description(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,16 +56,16 @@ def description(member: str, incarnation: int | None, alive: bool, own: Mapping[
     }
 
 
-def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
+def status(cell: "Cell", name: str | None) -> list[dict[str, Any]]:
     """Every scheduler that is meant, as plain values; times in seconds. Refused when there is none of that name."""
-    members, pending, rows = cell.members(), cell.queue_depths(), describe(cell)
+    members, pending, rows = cell.schedulers.members(), cell.schedulers.queue_depths(), describe(cell)
     asked = meant(cell, [row["member"] for row in rows], name)
     rows = [row for row in rows if row["member"] in asked]
     for row in rows:
         kind = row["member"].partition("/")[0]
         figures: Mapping[str, Any] = members.get(row["member"], (0, False, {}))[2]
         rejecting = figures.get("rejecting_machines", [])
-        machines = cell.described([index for index, *_ in rejecting])
+        machines = cell.machines.described([index for index, *_ in rejecting])
         row.update(
             kind=kind,
             pending_of_kind=pending.get(kind, 0),
@@ -80,7 +80,7 @@ def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
     return rows
 
 
-def meant(cell: "Queries", members: Sequence[str], asked: str | None) -> Sequence[str]:
+def meant(cell: "Cell", members: Sequence[str], asked: str | None) -> Sequence[str]:
     """Return the schedulers of the given words: by name, by kind, by what only one name, or only one kind, begins with.
 
     Raises NotFound when there is none, Refused when several begin so.

@@ -8,8 +8,8 @@ from omega.queries.job_state import group_names
 from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.constraints.explanation import DemandStep, Explanation, GroupExplanation
     from omega.schedulers.work import Work
@@ -24,7 +24,7 @@ class Shortfall:
     """The explanation of one job, submitted or not, on a working copy of the cell."""
 
     def __init__(
-        self, cell: "Queries", job: "Job", work: "Work", snapshot: "Snapshot", explanation: "Explanation"
+        self, cell: "Cell", job: "Job", work: "Work", snapshot: "Snapshot", explanation: "Explanation"
     ) -> None:
         self.cell, self.job, self.work, self.snapshot, self.explanation = cell, job, work, snapshot, explanation
         indices = sorted(
@@ -32,7 +32,7 @@ class Shortfall:
             | {index for part in explanation.parts for index in part.away}
             | set(self._unfit())
         )
-        self.machines = {at: name for at, (name, *_) in zip(indices, cell.described(indices), strict=True)}
+        self.machines = {at: name for at, (name, *_) in zip(indices, cell.machines.described(indices), strict=True)}
         """Names of the machines that are listed, by index."""
         self.groups, self.tasks = group_names(job), TaskNames.of(job)
 
@@ -85,7 +85,7 @@ class Shortfall:
         return [int(index) for index in (self.snapshot.rows[2] == MachineState.UNFIT).nonzero()[0][:MOST_UNFIT]]
 
     def _starts_none(self, name: str) -> str:
-        record = self.cell.agents().get(name)
+        record = self.cell.executors.agents().get(name)
         why = record.unfit if record is not None else "its agent left"
         return f"cannot start tasks ({why}); it takes tasks again when it can"
 
@@ -162,7 +162,7 @@ class Shortfall:
             if more is None:
                 continue
             capacity = tuple(int(amount) for amount in self.snapshot.capacity[:, more.like])
-            name = self.cell.described([more.like])[0][0]
+            name = self.cell.machines.described([more.like])[0][0]
             found = {
                 "machines": more.count,
                 "like": name,
@@ -186,7 +186,7 @@ class Shortfall:
                 "lowered": {
                     name: int(most) for name, wants, most in zip(names, need, has, strict=True) if wants > most
                 },
-                "like": self.cell.described([near])[0][0],
+                "like": self.cell.machines.described([near])[0][0],
                 "at_least": self.cell.dimensions.numbers(need),
                 "group": part.group,
             }
@@ -215,14 +215,14 @@ def _size(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items() if amount) or "nothing"
 
 
-def may_evict(cell: "Queries", kind: str) -> bool:
+def may_evict(cell: "Cell", kind: str) -> bool:
     """Return whether schedulers of a kind evict: those that live, else those that would be started."""
     from omega.cellstate.errors import BadInput
     from omega.schedulers import registry
 
     said = [
         figures["evicts"]
-        for name, (_, alive, figures) in cell.members().items()
+        for name, (_, alive, figures) in cell.schedulers.members().items()
         if alive and name.partition("/")[0] == kind and "evicts" in figures
     ]
     if said:

@@ -20,8 +20,8 @@ from omega.queries.job_state import group_names, own_losses
 from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
 
 STATES = (
     "pending", "running", "stopping", "finished", "failed", "stopped", "evicted", "lost", "retried", "removed",
@@ -78,7 +78,7 @@ class JobTasks:
         """The names of the tasks."""
         return TaskNames.of(self.job)
 
-    def document(self, cell: "Queries", limit: int | None, now_ms: int) -> dict[str, Any]:
+    def document(self, cell: "Cell", limit: int | None, now_ms: int) -> dict[str, Any]:
         """Return the first `limit` rows and the number of all as plain values."""
         rows = self.as_json(self.machine_names(cell, limit), limit, now_ms)
         about = {"cell": cell.name, "job": self.job.id, "name": self.job.name, "rows": len(self.rows)}
@@ -105,13 +105,13 @@ class JobTasks:
             for row in self.rows[:limit]
         ]
 
-    def machine_names(self, cell: "Queries", limit: int | None = None) -> dict[int, str]:
+    def machine_names(self, cell: "Cell", limit: int | None = None) -> dict[int, str]:
         """Return the names of the machines of the first `limit` rows, by index."""
         indices = sorted({row.machine for row in self.rows[:limit] if row.machine is not None})
-        return {index: name for index, (name, _) in zip(indices, cell.described(indices), strict=True) if name}
+        return {index: name for index, (name, _) in zip(indices, cell.machines.described(indices), strict=True) if name}
 
 
-def job_tasks(cell: "Queries", job: "Job", log: JobLog | None = None) -> JobTasks:
+def job_tasks(cell: "Cell", job: "Job", log: JobLog | None = None) -> JobTasks:
     """Return the tasks of a job; `log` is what is kept of its past, if it was read."""
     results, history, unread = _results(cell, job, log=log)
     found = (row for number in range(len(job.groups)) for row in _rows(job, number, results, history))
@@ -122,11 +122,11 @@ def job_tasks(cell: "Queries", job: "Job", log: JobLog | None = None) -> JobTask
     return JobTasks(job, list(_with_restarts(_with_stopping(shown, _leaving(cell, job)), job)), unread)
 
 
-def _leaving(cell: "Queries", job: "Job") -> dict[tuple[int, int], str]:
+def _leaving(cell: "Cell", job: "Job") -> dict[tuple[int, int], str]:
     """Return the tasks whose processes the store waits for, by group and machine."""
     machines = sorted({machine for group in job.groups for _, machine, leaving in group.runs if leaving})
     found: dict[tuple[int, int], str] = {}
-    for run in cell.runs(machines) if machines else ():
+    for run in cell.machines.runs(machines) if machines else ():
         if run.leaving and run.job == job.id:
             key = run.group, run.machine
             found[key] = ranges.add(found.get(key, ranges.EMPTY), run.tasks)
@@ -185,7 +185,7 @@ def _removed(row: TaskRow) -> TaskRow:
     return row._replace(state="removed", reason=row.reason or row.state)
 
 
-def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:
+def group_of_output(cell: "Cell", job: "Job", group: int, task: int) -> int:
     """Return the group under which the output of a task is: that of its copy once the copy continued as the task."""
     if group + 1 == len(job.groups) or not job.groups[group + 1].copies:
         return group
@@ -196,7 +196,7 @@ def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:
     return group + 1 if took_over and own and own[0].times[0] == copy[0].times[0] else group
 
 
-def last_machine(cell: "Queries", job: "Job", group: int, task: int) -> int | None:
+def last_machine(cell: "Cell", job: "Job", group: int, task: int) -> int | None:
     """Return the index of the machine that a task of a group (as placed) runs on, or ran on last, as far as known."""
     chunk, at = divmod(task, digest_results.CHUNK)
     found = (_results(cell, job, chunk)[0].chunks.get((group, chunk)) or [])[at : at + 1]
@@ -204,7 +204,7 @@ def last_machine(cell: "Queries", job: "Job", group: int, task: int) -> int | No
 
 
 def _results(
-    cell: "Queries", job: "Job", chunk: int | None = None, log: JobLog | None = None
+    cell: "Cell", job: "Job", chunk: int | None = None, log: JobLog | None = None
 ) -> tuple[JobResults, History, tuple[int, int] | None]:
     """Read the results of a job (with `chunk`: of these tasks of each group), and entries of the log after them.
 
@@ -224,10 +224,10 @@ def _results(
     return results, history, None if submitted else unread_versions(at, read)
 
 
-def _stored(cell: "Queries", job: "Job", only: int | None) -> JobResults:
+def _stored(cell: "Cell", job: "Job", only: int | None) -> JobResults:
     """Read the results of a job, of all chunks or of one."""
     results = JobResults()
-    listed = cell.result_records([job.id]).get(job.id, b"").decode()
+    listed = cell.digest.result_records([job.id]).get(job.id, b"").decode()
     places = [
         (int(group), chunk)
         for group, _, chunks in (piece.partition(":") for piece in listed.split(";") if piece)
@@ -235,7 +235,7 @@ def _stored(cell: "Queries", job: "Job", only: int | None) -> JobResults:
         if only in (None, chunk)
     ]
     read = partial(digest_results.unpack_results, base_ms=job.submitted_ms)
-    records = cell.result_records([field_of(job.id, *place) for place in places])
+    records = cell.digest.result_records([field_of(job.id, *place) for place in places])
     for place in places:
         record = records.get(field_of(job.id, *place))
         if record:

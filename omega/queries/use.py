@@ -6,13 +6,13 @@ from omega.cellstate.digest.hours import COUNTS, HOUR_MS, KEPT_HOURS, Hour, Owne
 from omega.cellstate.errors import BadInput
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 DAY_MS = 24 * HOUR_MS
 BY = ("user", "pool", "kind")
 
 
-def use(cell: "Queries", by: str, from_ms: int | None, to_ms: int | None, now_ms: int) -> dict[str, Any]:
+def use(cell: "Cell", by: str, from_ms: int | None, to_ms: int | None, now_ms: int) -> dict[str, Any]:
     """Return the use of each user, pool or kind in the hours from `from_ms` to `to_ms`, as plain values.
 
     Without them: the day before `now_ms`, up to `now_ms`. Hours count as a whole. ``gaps`` are spans (ms) in which it
@@ -23,13 +23,13 @@ def use(cell: "Queries", by: str, from_ms: int | None, to_ms: int | None, now_ms
     to_ms = now_ms if to_ms is None else to_ms
     if to_ms < from_ms:
         raise BadInput("the end is before the begin; give an earlier begin")
-    position = readable(Position.unpack, cell.digest_position(), Position())
+    position = readable(Position.unpack, cell.digest.position(), Position())
     last = max(from_ms, min(to_ms - 1, position.at_ms or to_ms)) // HOUR_MS
     first = max(from_ms // HOUR_MS, last - KEPT_HOURS)
     size = len(COUNTS) + len(cell.dimensions)
     sums: dict[str, list[int]] = {}
     gaps: list[list[int]] = []
-    for _, record in sorted(cell.usage_hours(range(first, last + 1)).items()):
+    for _, record in sorted(cell.digest.usage_hours(range(first, last + 1)).items()):
         hour = readable(Hour.unpack, record, Hour())
         for owner, numbers in hour.uses.items():
             known = sums.setdefault(_name(owner, by), [0] * size)
@@ -55,7 +55,7 @@ def _name(owner: Owner, by: str) -> str:
     return str(getattr(owner, by))
 
 
-def _row(cell: "Queries", by: str, name: str, numbers: list[int]) -> dict[str, Any]:
+def _row(cell: "Cell", by: str, name: str, numbers: list[int]) -> dict[str, Any]:
     counts = dict(zip(COUNTS, numbers, strict=False))
     waits, wait_ms = counts.pop("waits"), counts.pop("wait_ms")
     held = {

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 from omega.versions import Version, differences, earlier, present
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
 
 
-def history(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
+def history(cell: "Cell", job: "Job") -> list[dict[str, Any]]:
     """Return the versions that a job keeps, newest first, each with its differences from the one before."""
     kept = [*earlier(job), present(job)]
     rows = []
@@ -20,6 +20,6 @@ def history(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     return rows[::-1]
 
 
-def compared(cell: "Queries", before: Version, after: Version) -> list[dict[str, Any]]:
+def compared(cell: "Cell", before: Version, after: Version) -> list[dict[str, Any]]:
     """Return the fields in which two versions differ."""
     return [each._asdict() for each in differences(before, after, cell.dimensions.names)]

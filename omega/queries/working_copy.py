@@ -8,33 +8,33 @@ Members = Mapping[str, tuple[int, bool, Mapping[str, Any]]]
 """Schedulers by name: incarnation, whether the lease holds, figures of the last heartbeat."""
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.work import Work
 
 
-def working_copy(cell: "Queries", *, empty: bool = False) -> "Snapshot":
+def working_copy(cell: "Cell", *, empty: bool = False) -> "Snapshot":
     """Return the machines as they are now; `empty`: as if nothing were placed on them."""
     from omega.cellstate.array_snapshot import ArraySnapshot
     from omega.cellstate.transaction import Position
 
-    snapshot, reply = ArraySnapshot(len(cell.dimensions)), cell.sync(Position())
+    snapshot, reply = ArraySnapshot(len(cell.dimensions)), cell.schedulers.sync(Position())
     if empty:
         reply.rows = reply.rows.copy()  # the rows read must not be changed
         reply.rows[:, 4 + len(cell.dimensions) :] = 0
     snapshot.apply(reply)
-    snapshot.pools, snapshot.resources = cell.pools(), cell.dimensions.names
+    snapshot.pools, snapshot.resources = cell.pools.get(), cell.dimensions.names
     return snapshot
 
 
-_LATEST: "WeakKeyDictionary[Queries, Snapshot]" = WeakKeyDictionary()
+_LATEST: "WeakKeyDictionary[Cell, Snapshot]" = WeakKeyDictionary()
 """The working copies of `latest`: 70 bytes per machine, and residents of 4,096 machines, for each connection."""
 MOST_COPIES = 2
 """Working copies that are kept: a process with many connections explains jobs by a few of them at a time."""
 
 
-def latest(cell: "Queries") -> "Snapshot":
+def latest(cell: "Cell") -> "Snapshot":
     """Return the working copy of this cell object, brought up to date: callers leave it as they found it.
 
     The first call reads all machines (60 ms for 100,000), later ones those that changed since.
@@ -44,9 +44,9 @@ def latest(cell: "Queries") -> "Snapshot":
     kept = _LATEST.get(cell)
     if kept is not None:
         try:
-            kept.apply(cell.sync(kept.position))
+            kept.apply(cell.schedulers.sync(kept.position))
             kept.forget_freed()
-            kept.pools = cell.pools()
+            kept.pools = cell.pools.get()
         except StaleSnapshot:
             _LATEST.pop(cell, None)
         else:
@@ -57,7 +57,7 @@ def latest(cell: "Queries") -> "Snapshot":
     return made
 
 
-def look_up(cell: "Queries", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
+def look_up(cell: "Cell", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
     """Fetch what these jobs ask for beside room."""
     from omega.schedulers.constraints.fetching import fetch, wanted
 

@@ -125,7 +125,7 @@ class _Judging:
         cell.open()
         settings: Mapping[str, Any] = json.loads(entry.settings) if entry.settings else {}
         if (pools := read_pools(settings, 0)) is not None:
-            self.restored.cell.set_pools(pools, None, 0, NOBODY)
+            self.restored.cell.pools.set(pools, None, 0, NOBODY)
             cell.open()
         if entry.basis:
             for part in parts_of(facts):

@@ -12,7 +12,7 @@ from omega.recording.file import Sink
 from omega.recording.job_rows import row_of
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.cellstate.primary import Primary
 
 CHUNK = 1_000
@@ -21,10 +21,10 @@ ATTEMPTS = 5
 Row = TypeVar("Row")
 
 
-def take(cell: "Queries", sink: Sink) -> int:
+def take(cell: "Cell", sink: Sink) -> int:
     """Write a picture of the cell; returns its version. Raises Refused when the cell changes too fast to be read."""
     for _ in range(ATTEMPTS):
-        reading, pools = cell.read_records(), cell.pools()
+        reading, pools = cell.log.read_records(), cell.pools.get()
         if reading is not None and pools.version <= reading.primary.version:
             break
     else:
@@ -32,7 +32,7 @@ def take(cell: "Queries", sink: Sink) -> int:
     state, now_ms = reading.primary, cell.store_ms()
     schedulers = {
         name: {"lives": lives, "settings": figures.get("settings", {})}
-        for name, (_, lives, figures) in cell.members().items()
+        for name, (_, lives, figures) in cell.schedulers.members().items()
     }
     limits = {
         kind: [limits.jobs, list(limits.precedence), list(limits.resources)] for kind, limits in state.limits.items()
@@ -43,10 +43,10 @@ def take(cell: "Queries", sink: Sink) -> int:
     )  # fmt: skip
     _write_machines(state, sink)
     _write_jobs(state, sink)
-    times = sorted(cell.placed_by(), key=lambda each: each[1])
+    times = sorted(cell.log.placed_by(), key=lambda each: each[1])
     newest = {
         fact.event.placement: fact.at_ms + (fact.basis.ahead_ms if fact.basis else 0)
-        for fact in cell.newest_facts(0, "place").facts
+        for fact in cell.log.newest_facts(0, "place").facts
         if isinstance(fact.event, Place)
     }
     for part in _chunks(_runs(state, times, newest)):

@@ -15,7 +15,7 @@ from omega.recording.job_rows import row_of
 from omega.recording.picture import take
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 PAGE = 500
 """Entries of the log read at once: a few milliseconds of the server's time."""
@@ -48,7 +48,7 @@ class Progress:
 class Recorder:
     """Records one cell into a sink. `cpu_seconds` returns the processor time of this process."""
 
-    cell: "Queries"
+    cell: "Cell"
     sink: Sink
     cpu_seconds: Callable[[], float] = lambda: 0.0
     on_gap: Callable[[str], object] = str
@@ -82,7 +82,7 @@ class Recorder:
 
         Raises StoreError while the store is away: call `resume` before the next step.
         """
-        entries = self.cell.log_entries(self.progress.version, PAGE)
+        entries = self.cell.log.entries(self.progress.version, PAGE)
         if entries or not self._idle:
             self._idle = not entries
             self.cell.look_back()  # afterwards it has seen at least the versions of these entries
@@ -110,11 +110,11 @@ class Recorder:
         """Write the records of the jobs that these entries submit, and of those that get a new version."""
         ids, again = jobs_in(entries, "submit"), jobs_in(entries, "update")
         if again:
-            jobs = self.cell.jobs_by_id(again)
+            jobs = self.cell.jobs.by_id(again)
             self.sink.write("updated", rows=[row_of(job, {}) for job in jobs.values()])
         if not ids:
             return
-        jobs, specs = self.cell.jobs_by_id(ids), self.cell.specs(ids)
+        jobs, specs = self.cell.jobs.by_id(ids), self.cell.jobs.specs(ids)
         missing = [each for each in ids if each not in jobs]
         rows = [row_of(jobs[each], specs.get(each, {})) for each in ids if each in jobs]
         self.sink.write("submitted", rows=rows, missing=missing)
@@ -133,7 +133,7 @@ class Recorder:
         return False
 
     def _newest(self) -> int:
-        return self.cell.changed_records(0, 0).version
+        return self.cell.log.changed_records(0, 0).version
 
     def resume(self) -> None:
         """After an error of the store: let the next step compare what was read with the store."""

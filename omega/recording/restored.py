@@ -34,7 +34,7 @@ class Restored:
         self._needs = _needs_in(segment)
         picture = segment.picture
         if (pools := read_pools(picture, 0)) is not None and pools.configured:
-            self.cell.set_pools(pools, None, 0, NOBODY)
+            self.cell.pools.set(pools, None, 0, NOBODY)
         for kind, (jobs, precedence, amounts) in picture["limits"].items():
             self.limit(kind, [jobs, *precedence, *amounts])
         self._build_machines()

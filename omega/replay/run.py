@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from omega.cellstate.ports import Cell
+from omega.cellstate.cell import Cell
 from omega.replay.columns import Columns, columns_of
 from omega.replay.fairness import Fairness, fairness_of
 from omega.replay.fragmentation import fragmentation

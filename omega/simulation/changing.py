@@ -176,11 +176,11 @@ class ChangingWorld(World):
     @override
     def commit(self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot) -> Outcome:
         runs = self._victims(transaction)
-        before = self.store.cell.running(sorted({run.job for run in runs})) if runs else {}
+        before = self.store.cell.jobs.running(sorted({run.job for run in runs})) if runs else {}
         outcome = super().commit(number, member, job, transaction, copy)
         if runs and self.pools.configured:
             self._record_evictions(runs)
-        for each in self.store.cell.jobs_by_id(sorted(before)).values() if before else ():
+        for each in self.store.cell.jobs.by_id(sorted(before)).values() if before else ():
             self.evicted[each.kind] += self.took(before[each.id], each)
         return outcome
 
@@ -191,12 +191,12 @@ class ChangingWorld(World):
         named = {placement for claim in transaction.claims for placement, _ in claim.evict}
         if not named:
             return []
-        runs = self.store.cell.runs(sorted({claim.machine for claim in transaction.claims if claim.evict}))
+        runs = self.store.cell.machines.runs(sorted({claim.machine for claim in transaction.claims if claim.evict}))
         return [run for run in runs if run.placement in named and not run.leaving]
 
     def _record_evictions(self, runs: Sequence[Run]) -> None:
         """Record which tasks of runs were evicted, and how long they had run."""
-        after = self.store.cell.runs(sorted({run.machine for run in runs}))
+        after = self.store.cell.machines.runs(sorted({run.machine for run in runs}))
         stay = {run.placement: ranges.count(run.tasks) for run in after if not run.leaving}
         for run in runs:
             lost = ranges.count(run.tasks) - stay.get(run.placement, 0)
@@ -231,11 +231,11 @@ class ChangingWorld(World):
         return sum(lost)
 
     def _leaving(self, job: Job, leaving: Sequence[TaskEnd]) -> list[Run]:
-        runs = self.store.cell.runs(sorted({end.machine for end in leaving}))
+        runs = self.store.cell.machines.runs(sorted({end.machine for end in leaving}))
         return [run for run in runs if run.leaving and run.job == job.id]
 
     def _tell(self, job_id: str) -> None:
-        job = self.store.cell.job(job_id)
+        job = self.store.cell.jobs.get(job_id)
         if job is not None and job.pending:
             self.deliver(self.numbered_as_arrived(job))
         self.tell_freed(None)
@@ -245,7 +245,7 @@ class ChangingWorld(World):
     @override
     def _stop(self, job: Job, number: int) -> None:
         self.stop_runs(job)
-        after = self.store.cell.job(job.id)
+        after = self.store.cell.jobs.get(job.id)
         if after is not None:
             self.took([group.placed for group in job.groups], after, EndKind.STOPPED)
 
@@ -253,7 +253,7 @@ class ChangingWorld(World):
 
     def arrived(self, job_id: str) -> None:
         """Deliver an elastic job to its scheduler, as stored in the cell."""
-        job = self.store.cell.job(job_id)
+        job = self.store.cell.jobs.get(job_id)
         if job is not None and self.scheduler_of(job) is not None:
             self.worker_pools.expect(job)
             self.deliver(self.numbered_as_arrived(job))
@@ -271,7 +271,7 @@ class ChangingWorld(World):
     def resized(self, asked: Resize, by: str) -> Resized:
         """Answer Resize; removed workers end at once."""
         cell = self.store.cell
-        before = cell.running(sorted(asked.totals))
+        before = cell.jobs.running(sorted(asked.totals))
         sizes = resize(asked, cell, self.engine.now // 1000, by)
         for job in sizes.jobs:
             self.took(before[job.id], job, EndKind.STOPPED)

@@ -90,9 +90,9 @@ class CopiesSimulation:
         """Create the cell; without rules no task gets a copy."""
         self.load, self.rules, self.placement = load, rules, placement or FirstFit()
         self.cell = MemoryCell("copies", Dimensions(("slots",)), keep_jobs=load.jobs + 1)
-        self.cell.register_executor("e", "n", 1, 0)
-        self.cell.join("e", [MachineSpec(f"m{i}", (load.slots,)) for i in range(load.machines)], 0)
-        self.member = self.cell.register_scheduler(BY, "n", 1, 0)
+        self.cell.executors.register("e", "n", 1, 0)
+        self.cell.machines.join("e", [MachineSpec(f"m{i}", (load.slots,)) for i in range(load.machines)], 0)
+        self.member = self.cell.schedulers.register(BY, "n", 1, 0)
         self.snapshot, self.rng, self.number = ArraySnapshot(1), Random(load.seed), 0
         self.now, self.order, self.events = 0.0, 0, list[tuple[float, int, tuple[int, int, int]]]()
         self.runs: dict[tuple[int, int], tuple[str, float]] = {}
@@ -123,28 +123,30 @@ class CopiesSimulation:
 
     def _submit(self, number: int) -> None:
         groups = [TaskGroup((1,), self.load.tasks), *([TaskGroup((1,), 0, copies=True)] if self.rules else [])]
-        self.cell.submit([JobSpec(f"j{number}", f"j{number}", "batch", tuple(groups))], int(self.now * 1000), "ada")
+        self.cell.jobs.submit(
+            [JobSpec(f"j{number}", f"j{number}", "batch", tuple(groups))], int(self.now * 1000), "ada"
+        )
         self.known[f"j{number}"], self.waits = _Group(self.now), True
 
     def _place(self) -> None:
         """Place the pending jobs in order; then start what was placed and end what was stopped."""
         if self.waits:
-            self.snapshot.apply(self.cell.sync(self.snapshot.position))
+            self.snapshot.apply(self.cell.schedulers.sync(self.snapshot.position))
             mark = self.snapshot.mark()
-            for job_id in self.cell.pending().get("batch", []):
-                job = self.cell.job(job_id)
+            for job_id in self.cell.schedulers.pending().get("batch", []):
+                job = self.cell.jobs.get(job_id)
                 claims = elsewhere(self.placement, Work.of(job), self.snapshot, self.rng) if job else ()
                 if claims:
                     self.number += 1
-                    self.cell.commit(
+                    self.cell.schedulers.commit(
                         CommitRequest(
                             self.member, self.number, [Transaction(job_id, tuple(claims))], self.snapshot.position,
                             int(self.now * 1000),
                         )
                     )  # fmt: skip
             self.snapshot.undo(mark)  # the next reply of the cell has what was placed
-            self.waits = bool(self.cell.pending())
-        for line in self.cell.receive(self.cell.executor_number("e")):
+            self.waits = bool(self.cell.schedulers.pending())
+        for line in self.cell.executors.receive(self.cell.executors.number("e")):
             words = line.split(" ")
             if words[0] == "+":
                 _, placement, machine, job_id, group, tasks, *_ = words
@@ -167,21 +169,21 @@ class CopiesSimulation:
         for task in indices(tasks):
             ran = self.now - self.runs.pop((placement, task))[1]
             self.seconds, self.outrun = self.seconds + ran, self.outrun + ran
-        self.cell.end([TaskEnd(machine, placement, EndKind.LEFT, tasks)], int(self.now * 1000), "e")
+        self.cell.executors.end([TaskEnd(machine, placement, EndKind.LEFT, tasks)], int(self.now * 1000), "e")
 
     def _finish(self, placement: int, machine: int, task: int) -> None:
         if (placement, task) not in self.runs:
             return  # it was outrun
         job_id, start = self.runs.pop((placement, task))
         self.seconds += self.now - start
-        self.cell.end([TaskEnd(machine, placement, EndKind.FINISHED, str(task))], int(self.now * 1000), "e")
+        self.cell.executors.end([TaskEnd(machine, placement, EndKind.FINISHED, str(task))], int(self.now * 1000), "e")
         known = self.known[job_id]
         known.running.pop(task, None)
         known.finished.append(self.now - start)
         if len(known.finished) == self.load.tasks:
             self.completions.append(self.now - known.arrived)
             del self.known[job_id]
-        self.waits = self.waits or bool(self.cell.pending())
+        self.waits = self.waits or bool(self.cell.schedulers.pending())
 
     def _progress(self, start: float, due: float) -> float | None:
         """Return what a task reports, in steps as agents do; its work advances evenly."""
@@ -200,5 +202,5 @@ class CopiesSimulation:
             asked[job_id] += (each.task for each in self.rules.slow(running, known.finished, total))
         budget = Budget(self.rules.budget(total), cell_budget(self.load.machines))
         for job_id, originals in asked.items():
-            self.copies += len(self.cell.speculate(job_id, originals, budget, int(self.now * 1000), BY))
+            self.copies += len(self.cell.jobs.speculate(job_id, originals, budget, int(self.now * 1000), BY))
             self.waits = True

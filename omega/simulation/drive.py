@@ -277,7 +277,7 @@ class SimulatedScheduler:
             self.architecture.gave_up(self, job_id)
             self.world.abandon(job_id, self.number, self.name)
         for job_id in effect.jobs:
-            job = self.world.store.cell.job(job_id)
+            job = self.world.store.cell.jobs.get(job_id)
             if job is not None and job.pending:
                 self._again.append(PendingJob(0, job))
 

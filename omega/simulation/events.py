@@ -27,7 +27,7 @@ class Events:
         elif isinstance(event, JobEvent):
             self._job(event)
         elif isinstance(event, LimitEvent):
-            self.world.store.cell.set_limits(event.kind, event.limits, self._ms, EXECUTOR)
+            self.world.store.cell.pools.set_limits(event.kind, event.limits, self._ms, EXECUTOR)
             self.world.tell_freed(None)
 
     @property
@@ -40,30 +40,30 @@ class Events:
             world.store.join([event.machine])
             world.tell_freed(None)
             return
-        index = cell.machine_indices([event.machine.name]).get(event.machine.name)
+        index = cell.machines.indices([event.machine.name]).get(event.machine.name)
         if index is None:
             self.late += 1
             return
-        runs = [run for run in cell.runs([index]) if not run.leaving]
-        before = cell.running(sorted({run.job for run in runs}))
-        cell.set_machine_state(index, MachineState.GONE, self._ms, EXECUTOR)
-        for job in cell.jobs_by_id(sorted(before)).values():
+        runs = [run for run in cell.machines.runs([index]) if not run.leaving]
+        before = cell.jobs.running(sorted({run.job for run in runs}))
+        cell.machines.set_state(index, MachineState.GONE, self._ms, EXECUTOR)
+        for job in cell.jobs.by_id(sorted(before)).values():
             world.took(before[job.id], job, EndKind.LOST)
         world.tell_freed(None)
 
     def _job(self, event: JobEvent) -> None:
         world, cell = self.world, self.world.store.cell
-        before = cell.job(event.job)
+        before = cell.jobs.get(event.job)
         if before is None or before.state > JobState.HELD:
             self.late += 1
         elif event.what == "hold":
-            cell.hold(before.id, self._ms, EXECUTOR)
+            cell.jobs.hold(before.id, self._ms, EXECUTOR)
         elif event.what == "release":
-            self._release(cell.release(before.id, self._ms, EXECUTOR))
+            self._release(cell.jobs.release(before.id, self._ms, EXECUTOR))
         else:
-            cell.stop(before.id, self._ms, EXECUTOR)
+            cell.jobs.stop(before.id, self._ms, EXECUTOR)
             world.stop_runs(before)
-            after = cell.job(before.id)
+            after = cell.jobs.get(before.id)
             if after is not None:
                 world.took([group.placed for group in before.groups], after, EndKind.STOPPED)
 

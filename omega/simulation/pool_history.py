@@ -81,7 +81,7 @@ class PoolClock:
     def start(self) -> None:
         """Configure the pools and compute the first epoch."""
         cell = self.store.cell
-        self.pools = cell.set_pools(self.pools, cell.pools().version, 0, EXECUTOR)
+        self.pools = cell.pools.set(self.pools, cell.pools.get().version, 0, EXECUTOR)
         self.world.pools, self.world.resources = self.pools, cell.dimensions.names
         self.world.name_jobs = self.name_jobs
         self._tick(None)
@@ -102,7 +102,7 @@ class PoolClock:
         cell, engine = self.store.cell, self.world.engine
         if engine.now != self._due:
             return  # it was brought forward
-        reply, jobs = cell.demands(self._machines.position)
+        reply, jobs = cell.pools.demands(self._machines.position)
         self._machines.apply(reply)
         totals = {tree.name: self.totals for tree in self.pools.trees}
         jobs = self._runnable.of(jobs, self.pools, self._machines, cell)

@@ -11,10 +11,10 @@ from zlib import crc32
 
 import numpy as np
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Job, JobSpec
 from omega.cellstate.pools import Pools
-from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Detection, Mode, Transaction
 from omega.schedulers.draws import Draws
 from omega.schedulers.job_fields import JobField

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.memory.commit import place_unchecked
+from omega.cellstate.memory.commit import carry_out, place_unchecked
 from omega.cellstate.memory.state import Noted, job_of
-from omega.cellstate.memory.tasks import tick
+from omega.cellstate.memory.tasks import end_block, split_block, tick
 from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, MachineSpec
 from omega.cellstate.override import override
-from omega.cellstate.ports import Cell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -100,24 +100,24 @@ class _CellStore(SimulatedStore):
     def join(self, machines: Sequence[MachineSpec]) -> None:
         if not self._registered:
             self._registered = True
-            self.cell.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
-        self.cell.join(EXECUTOR, machines, 0)
+            self.cell.executors.register(EXECUTOR, EXECUTOR, LEASE_MS, 0)
+        self.cell.machines.join(EXECUTOR, machines, 0)
 
     @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
-        self.cell.submit(jobs, at_ms, EXECUTOR)
+        self.cell.jobs.submit(jobs, at_ms, EXECUTOR)
 
     @override
     def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
-        return sum(self.cell.end(endings, at_ms, EXECUTOR))
+        return sum(self.cell.executors.end(endings, at_ms, EXECUTOR))
 
     @override
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
-        self.cell.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
+        self.cell.jobs.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
     @override
     def release(self, at_ms: int) -> bool:
-        return self.cell.housekeep(at_ms, EXECUTOR).more
+        return self.cell.jobs.housekeep(at_ms, EXECUTOR).more
 
 
 class MemoryStore(_CellStore):
@@ -189,7 +189,7 @@ class MemoryStore(_CellStore):
     ) -> tuple[Outcome, Sequence[Placed]]:
         cell = self.cell
         decided = copy.decided() if copy.followed == cell.cut + len(cell.trail) else None
-        outcome, placed = cell.carry_out(transaction, at // 1000, member, decided)
+        outcome, placed = carry_out(cell, transaction, at // 1000, member, decided)
         # Claims that alone changed the cell since the last sync are in the copy already. As on a store, the machines
         # count as changed for a copy that is `watching`.
         if decided is not None and outcome.accepted and not (copy.watching or copy.numbered):
@@ -201,15 +201,15 @@ class MemoryStore(_CellStore):
 
     @override
     def split(self, placed: Placed) -> Sequence[Placed]:
-        return self.cell.split_block(placed)
+        return split_block(self.cell, placed)
 
     @override
     def end(self, placed: Placed, at: int) -> int:
-        return self.cell.end_block(placed, at // 1000)
+        return end_block(self.cell, placed, at // 1000)
 
     @override
     def end_several(self, runs: Sequence[Placed], at: int) -> int:
-        return sum([self.cell.end_block(run, at // 1000) for run in runs])
+        return sum([end_block(self.cell, run, at // 1000) for run in runs])
 
     @override
     def job(self, job_id: str) -> Job | None:
@@ -255,14 +255,14 @@ class ServerStore(_CellStore):
 
     @override
     def job(self, job_id: str) -> Job | None:
-        job = self.cell.job(job_id)
+        job = self.cell.jobs.get(job_id)
         return None if job is None else replace(job, groups=[replace(group, runs=()) for group in job.groups])
 
     @override
     def refresh(self, copy: PackedSnapshot) -> None:
-        reply = self.cell.sync(copy.position)
+        reply = self.cell.schedulers.sync(copy.position)
         copy.apply(reply)
-        copy.lanes.learn(self.cell.lanes(copy.lanes.unknown()))
+        copy.lanes.learn(self.cell.schedulers.lanes(copy.lanes.unknown()))
         self._position = reply.position
         if not self.release_moves_number and copy.numbered:
             for machine in set(reply.rows[:, 0].tolist()):
@@ -270,7 +270,7 @@ class ServerStore(_CellStore):
 
     def _membership(self, member: str) -> Membership:
         if member not in self._members:
-            self._members[member] = self.cell.register_scheduler(member, member.replace("/", "-"), LEASE_MS, 0)
+            self._members[member] = self.cell.schedulers.register(member, member.replace("/", "-"), LEASE_MS, 0)
             self._numbers[member] = 0
         return self._members[member]
 
@@ -289,7 +289,7 @@ class ServerStore(_CellStore):
         executors = copy.executors([claim.machine for claim in transaction.claims])
         basis = Basis(copy.position.version, round(copy.began * 1000))
         number, at_ms = self._numbers[member], at // 1000
-        reply = self.cell.commit(
+        reply = self.cell.schedulers.commit(
             CommitRequest(membership, number, [transaction], since, at_ms, executors=executors, basis=basis)
         )
         self._position = reply.position
@@ -302,7 +302,7 @@ class ServerStore(_CellStore):
         if self._unread >= UNREAD:
             self._unread = 0
             for executor in executors:
-                while self.cell.receive(executor):
+                while self.cell.executors.receive(executor):
                     continue
         return outcome, placed
 
@@ -333,7 +333,7 @@ class ServerStore(_CellStore):
 
     @override
     def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
-        counts = self.cell.end(endings, at_ms, EXECUTOR)
+        counts = self.cell.executors.end(endings, at_ms, EXECUTOR)
         ended = zip(endings, counts, strict=True)
         self._released.update({each.machine for each, count in ended if count and each.how < EndKind.LEFT})
         return sum(counts)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
+from omega.cellstate.cell import Cell
 from omega.cellstate.model import Job
-from omega.cellstate.ports import ShardStore
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -42,7 +42,7 @@ class WorkerPool:
 class WorkerPools:
     """All worker pools of a cell."""
 
-    def __init__(self, engine: Engine, cell: ShardStore, ended: Ended) -> None:
+    def __init__(self, engine: Engine, cell: Cell, ended: Ended) -> None:
         """Create an empty set of pools."""
         self.engine, self.cell, self.ended = engine, cell, ended
         self.worker_pools: dict[str, WorkerPool] = {}
@@ -74,7 +74,7 @@ class WorkerPools:
         self.engine.at(self.engine.now, self._begin, (pool, workers))
 
     def _workers(self, pool: WorkerPool, machines: Iterable[int]) -> list[Worker]:
-        runs = self.cell.runs(sorted(set(machines)))
+        runs = self.cell.machines.runs(sorted(set(machines)))
         return [
             Worker(run.machine, run.placement, task)
             for run in runs if run.job == pool.job.id and not run.leaving
@@ -102,7 +102,7 @@ class WorkerPools:
         """Request the worker's next shard from the cell, start it, and return it."""
         if worker not in pool.alive:
             return None
-        errand = self.cell.claim_shard(pool.job.id, worker, *pool.shards, self.engine.now // 1000)
+        errand = self.cell.shards.claim(pool.job.id, worker, *pool.shards, self.engine.now // 1000)
         if errand.what in PHASES:
             until = self.engine.now + pool.spans[errand.what] * 1000
             self.engine.at(until, self._done, (pool, worker, errand))
@@ -114,7 +114,7 @@ class WorkerPools:
 
     def _reducing(self, pool: WorkerPool) -> bool:
         """Return whether a waiting surplus worker may leave."""
-        progress = self.cell.progress(pool.job.id)
+        progress = self.cell.shards.progress(pool.job.id)
         return progress is not None and progress.phase == REDUCE
 
     def _done(self, what: tuple[WorkerPool, Worker, Errand]) -> None:
@@ -122,7 +122,7 @@ class WorkerPools:
         if worker not in pool.alive:
             return
         job = pool.job
-        self.cell.end_shard(job.id, job.name, worker, phase, shard, pool.spans[phase])
+        self.cell.shards.end(job.id, job.name, worker, phase, shard, pool.spans[phase])
         errand = self._ask(pool, worker)
         if errand is not None and errand.what not in (phase, "wait"):
             if errand.what == "done" and pool.ended is None:

@@ -302,7 +302,7 @@ class World:
 
     def abandon(self, job_id: str, number: int, by: str) -> None:
         """Abandon a job of scheduler `number`; its running tasks end at once, unless set to continue (semantics 24)."""
-        job = self.store.cell.job(job_id) if self.ends_abandoned else None
+        job = self.store.cell.jobs.get(job_id) if self.ends_abandoned else None
         keep = job is None or keeps_running(job)
         self.store.abandon(job_id, self.engine.now // 1000, by, keep=keep)
         if job is not None and not keep:
@@ -313,7 +313,7 @@ class World:
     def stop_runs(self, job: Job) -> list[Run]:
         """Stop a job's runs and return them. They stay as leaving until they are acknowledged."""
         machines = sorted({machine for group in job.groups for _, machine, _ in group.runs})
-        runs = [run for run in self.store.cell.runs(machines) if run.job == job.id and not run.leaving]
+        runs = [run for run in self.store.cell.machines.runs(machines) if run.job == job.id and not run.leaving]
         self.store.finish(
             [TaskEnd(run.machine, run.placement, EndKind.STOPPED) for run in runs], self.engine.now // 1000
         )

@@ -30,9 +30,9 @@ class CellWithResidents:
         """Create machines of these capacities, of up to four resources; they have `attributes` in common."""
         names = RESOURCES[: len(machines[0])] if machines else RESOURCES[:2]
         self.cell, self.number, self.settled = MemoryCell(dimensions=Dimensions(names)), 0, 0
-        self.cell.register_executor("e", "n", 600_000, 0)
-        self.cell.join("e", [MachineSpec(f"m{i}", has, attributes) for i, has in enumerate(machines)], 0)
-        self.member = self.cell.register_scheduler("batch/0", "n", 60_000, 0)
+        self.cell.executors.register("e", "n", 600_000, 0)
+        self.cell.machines.join("e", [MachineSpec(f"m{i}", has, attributes) for i, has in enumerate(machines)], 0)
+        self.member = self.cell.schedulers.register("batch/0", "n", 60_000, 0)
         for machine, need, count, precedence, gang in residents:
             self.settle([(machine, count)], need, precedence, gang)
 
@@ -66,7 +66,7 @@ class CellWithResidents:
         **fields: Any,
     ) -> str:
         spec = JobSpec(name, name, "batch", tuple(groups), precedence, gang, fields, gang_min=least)
-        self.cell.submit([spec], 0, "ada")
+        self.cell.jobs.submit([spec], 0, "ada")
         claims = tuple(Claim(machine, 0, count) for machine, count in where)
         if claims:
             self.commit(Transaction(name, claims, Mode.GANG if gang else Mode.INCREMENTAL))
@@ -75,7 +75,7 @@ class CellWithResidents:
     def commit(self, transaction: Transaction) -> list[tuple[int, Verdict]]:
         """Results of each claim: placed tasks, and the verdict."""
         self.number += 1
-        reply = self.cell.commit(CommitRequest(self.member, self.number, [transaction], Position(), 0))
+        reply = self.cell.schedulers.commit(CommitRequest(self.member, self.number, [transaction], Position(), 0))
         return list(reply.outcomes[0].claims)
 
     def job(
@@ -102,15 +102,15 @@ class CellWithResidents:
         """
         asked = [TaskGroup(need, count, 0, demands) for need, count in groups]
         self._running(JOB, asked, running, precedence, gang, least=least, **fields)
-        record = self.cell.job(JOB)
+        record = self.cell.jobs.get(JOB)
         assert record is not None
         return Work.of(record)
 
     def snapshot(self, work: Work, *, looked: bool = True, attributes: bool = False) -> Snapshot:
         """Return a snapshot of the cell for a job; `looked`: with the running tasks, `attributes`: with these."""
         snapshot = ArraySnapshot(len(self.cell.dimensions))
-        snapshot.apply(self.cell.sync(Position()))
-        snapshot.lanes.learn(self.cell.lanes(snapshot.lanes.unknown()))
+        snapshot.apply(self.cell.schedulers.sync(Position()))
+        snapshot.lanes.learn(self.cell.schedulers.lanes(snapshot.lanes.unknown()))
         snapshot.usage.capacity = snapshot.total()
         if (asked := wanted([work], snapshot, always=attributes)) is not None:
             fetch(asked, self.cell, snapshot)
@@ -120,7 +120,7 @@ class CellWithResidents:
 
     def runs(self) -> dict[int, Run]:
         """Running tasks by placement."""
-        return {run.placement: run for run in self.cell.runs(range(len(self.cell.M))) if not run.leaving}
+        return {run.placement: run for run in self.cell.machines.runs(range(len(self.cell.M))) if not run.leaving}
 
     def tasks(self) -> dict[int, int]:
         """Number of running tasks by placement."""
@@ -128,18 +128,18 @@ class CellWithResidents:
 
     def precedence(self, run: Run) -> int:
         """How important a run is: the precedence of its job, 0 for optional tasks."""
-        job = self.cell.job(run.job)
+        job = self.cell.jobs.get(run.job)
         assert job is not None
         return 0 if job.groups[run.group].optional else job.precedence
 
     def strict(self) -> set[str]:
         """The jobs that are strict gangs."""
-        return {job.id for job in self.cell.jobs() if job.gang is Gang.STRICT}
+        return {job.id for job in self.cell.jobs.all() if job.gang is Gang.STRICT}
 
     def leaving(self) -> dict[str, int]:
         """Tasks evicted, by job."""
         tasks: dict[str, int] = {}
-        for run in self.cell.runs(range(len(self.cell.M))):
+        for run in self.cell.machines.runs(range(len(self.cell.M))):
             if run.leaving:
                 tasks[run.job] = tasks.get(run.job, 0) + ranges.count(run.tasks)
         return tasks

@@ -56,7 +56,7 @@ class World:
         machines = [tuple(rng.randint(3, most) for _ in range(size)) for _ in range(rng.randint(2, 7))]
         scene = CellWithResidents(machines)
         for i in range(len(machines)):
-            scene.cell.set_machine_attributes(i, {"rack": f"r{i % 2}"}, 0, "ada")
+            scene.cell.machines.set_attributes(i, {"rack": f"r{i % 2}"}, 0, "ada")
         holder, *_, wanting = rng.sample(USERS, 3)
         for _ in range(rng.randint(1, 3)):
             machine = rng.randrange(len(machines))
@@ -65,7 +65,7 @@ class World:
             self._fill(scene, rng, machines, holder)
         if len(machines) > 3 and rng.random() < 0.4:
             state = rng.choice([MachineState.DRAINED, MachineState.DOWN])
-            scene.cell.set_machine_state(len(machines) - 1, state, 0, "ada")
+            scene.cell.machines.set_state(len(machines) - 1, state, 0, "ada")
         return scene, self._job(scene, rng, size, wanting)
 
     def _settle(
@@ -94,7 +94,7 @@ class World:
         groups = [(_need(rng, size, most=5), rng.randint(1, 4)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
         demands: dict[str, Any] = {"time_limit": 3_600_000}
         if not self.full and rng.random() < 0.6:
-            near = [f"m{rng.randrange(scene.cell.machine_count())}"]
+            near = [f"m{rng.randrange(scene.cell.machines.count())}"]
             demands["locality"] = {"machines": near, "wait_ms": [WAIT_MS]}
         if self.demanding:
             demands |= DEMANDS[self.seed // len(RESOURCES) % len(DEMANDS)]

@@ -19,7 +19,7 @@ from omega.users import VouchedUser
 from omega.web.together import Together
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Service:
             await self.together.submit(cell, user, asked)
         return asked.result()
 
-    async def read(self, cell: str, step: "Callable[[JobStore], T]") -> T:
+    async def read(self, cell: str, step: "Callable[[RedisCell], T]") -> T:
         """Run one bounded call of a cell on a thread; the caller waits without it."""
         known = self._connections.get(cell) or Connections(self.store, cell)
 

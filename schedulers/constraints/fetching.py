@@ -20,7 +20,7 @@ from omega.schedulers.constraints.locality import locality
 from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 MOST_OTHERS = 10_000
 """Maximum number of other jobs for which the machines are kept."""
@@ -79,7 +79,7 @@ def lacking(snapshot: Snapshot) -> bool:
 
 def fetch(
     asked: Fetch,
-    cell: "Queries",
+    cell: "Cell",
     snapshot: Snapshot,
     flight: CommitRequest | None = None,
     working: Mapping[str, Work] = NO_WORKS,
@@ -90,16 +90,16 @@ def fetch(
     """
     if asked.attributes:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
-        snapshot.describe(machines, cell.described(machines.tolist()))
+        snapshot.describe(machines, cell.machines.described(machines.tolist()))
     if asked.residents:
         snapshot.residents.learn(asked.residents, snapshot.number, residents_on(asked.residents, cell, snapshot.now))
     if asked.use:
-        snapshot.use = cell.kinds().get(asked.use) or KindUse.none(len(cell.dimensions))
-        snapshot.pool_use = cell.pool_use() if snapshot.pools.limited else {}
+        snapshot.use = cell.pools.kinds().get(asked.use) or KindUse.none(len(cell.dimensions))
+        snapshot.pool_use = cell.pools.use() if snapshot.pools.limited else {}
     if asked.held:
-        snapshot.held = cell.running(asked.held)
+        snapshot.held = cell.jobs.running(asked.held)
     if asked.placed:
-        snapshot.placed = {job_id: cell.tasks_by_machine(job_id) for job_id in asked.placed}
+        snapshot.placed = {job_id: cell.jobs.tasks_by_machine(job_id) for job_id in asked.placed}
     if asked.others:
         _look_for(asked.others, cell, snapshot)
         for transaction in flight.transactions if flight is not None else ():
@@ -107,10 +107,10 @@ def fetch(
                 snapshot.take_other(work.job.name, transaction.claims)
 
 
-def _look_for(names: tuple[str, ...], cell: "Queries", snapshot: Snapshot) -> None:
+def _look_for(names: tuple[str, ...], cell: "Cell", snapshot: Snapshot) -> None:
     """Fetch the number of runs of jobs by machine, in two calls."""
-    ids = cell.ids_by_name(names)
-    jobs = cell.jobs_by_id(sorted(set(ids.values())))
+    ids = cell.jobs.ids_by_name(names)
+    jobs = cell.jobs.by_id(sorted(set(ids.values())))
     known, snapshot.others = snapshot.others, {}
     for name in names:
         job = jobs.get(ids.get(name, ""))
@@ -122,12 +122,12 @@ def _look_for(names: tuple[str, ...], cell: "Queries", snapshot: Snapshot) -> No
         snapshot.others = {**known, **snapshot.others}
 
 
-def residents_on(machines: Sequence[int], cell: "Queries", now: float) -> Iterator[Resident]:
+def residents_on(machines: Sequence[int], cell: "Cell", now: float) -> Iterator[Resident]:
     """Yield the running tasks that hold room on some machines at a time (seconds)."""
-    runs = [run for run in cell.runs(machines) if not run.leaving]
-    jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
-    lanes = cell.lanes(sorted({job.lane for job in jobs.values()}))
-    times = sorted(cell.placed_by())
+    runs = [run for run in cell.machines.runs(machines) if not run.leaving]
+    jobs = cell.jobs.by_id(sorted({run.job for run in runs}))
+    lanes = cell.schedulers.lanes(sorted({job.lane for job in jobs.values()}))
+    times = sorted(cell.log.placed_by())
     last = [placement for _, placement in times]
     for run in runs:
         job = jobs.get(run.job)

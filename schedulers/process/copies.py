@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
+from omega.cellstate.cell import Cell
 from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import (
     CHUNK,
@@ -16,7 +17,6 @@ from omega.cellstate.digest.results import (
     unpack_results,
 )
 from omega.cellstate.model import Job, JobState, bucket_of
-from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Budget, Original
 from omega.schedulers.speculation import Running, Speculation, cell_budget
 
@@ -37,10 +37,10 @@ class Copies:
     _requested: dict[str, Counter[tuple[int, int]]] = field(default_factory=dict)
     """The number of copies that it requested of runs of a job, by placement and task."""
 
-    def request(self, cell: SchedulerStore, owned: str, machines: int, now: float, by: str) -> int:
+    def request(self, cell: Cell, owned: str, machines: int, now: float, by: str) -> int:
         """Request copies of slow tasks; return their number. `owned`: its buckets; `machines`: those of the cell."""
-        mine = [each for each in cell.copied_jobs(by.partition("/")[0]) if owned[bucket_of(each)] == "1"]
-        jobs = cell.jobs_by_id(mine) if mine else {}
+        mine = [each for each in cell.jobs.copied(by.partition("/")[0]) if owned[bucket_of(each)] == "1"]
+        jobs = cell.jobs.by_id(mine) if mine else {}
         live = {job_id: job for job_id, job in jobs.items() if job.state <= JobState.HELD}
         for job_id in mine:
             if job_id not in live:
@@ -57,23 +57,23 @@ class Copies:
             if originals:
                 total = sum(group.total for group in job.groups if not group.copies)
                 budget = Budget(rules.budget(total), cell_budget(machines))
-                added = cell.speculate(job_id, originals, budget, int(now * 1000), by)
+                added = cell.jobs.speculate(job_id, originals, budget, int(now * 1000), by)
                 requested.update(each[1:] for each in added)
                 asked += len(added)
         return asked
 
-    def _learn(self, cell: SchedulerStore, live: Mapping[str, Job]) -> None:
+    def _learn(self, cell: Cell, live: Mapping[str, Job]) -> None:
         """Read the rules of jobs that are new here or that a user changed, and forget other jobs."""
         self._rules = {job_id: rules for job_id, rules in self._rules.items() if job_id in live}
         self._requested = {job_id: runs for job_id, runs in self._requested.items() if job_id in live}
         new = [job_id for job_id, job in live.items() if self._rules.get(job_id, (-1,))[0] != job.modified]
-        for job_id, spec in (cell.specs(new) if new else {}).items():
+        for job_id, spec in (cell.jobs.specs(new) if new else {}).items():
             self._rules[job_id] = live[job_id].modified, Speculation.of(spec)
 
 
-def _leave(cell: SchedulerStore, job_id: str, now: float, by: str) -> None:
+def _leave(cell: Cell, job_id: str, now: float, by: str) -> None:
     """Remove a job from the list of those whose tasks may have copies, if it ended."""
-    cell.speculate(job_id, [], Budget(0, 0), int(now * 1000), by)
+    cell.jobs.speculate(job_id, [], Budget(0, 0), int(now * 1000), by)
 
 
 def _copied(job: Job) -> Iterator[int]:
@@ -83,7 +83,7 @@ def _copied(job: Job) -> Iterator[int]:
             yield number
 
 
-def _slow(cell: SchedulerStore, job: Job, number: int, rules: Speculation, now: float) -> Iterator[Original]:
+def _slow(cell: Cell, job: Job, number: int, rules: Speculation, now: float) -> Iterator[Original]:
     """Yield the slow tasks of a group without a copy by their results, first those that run on the longest."""
     copied = {task for loss in job.groups[number + 1].losses for task in ranges.indices(loss.tasks)}
     began: dict[tuple[int, int], float] = {}
@@ -98,7 +98,7 @@ def _slow(cell: SchedulerStore, job: Job, number: int, rules: Speculation, now: 
     running = [Running(elapsed, where, parts.get(where)) for where, elapsed in began.items()]
     slow = [each.task for each in rules.slow(running, finished, job.groups[number].total) if each.task[1] not in copied]
     slow = slow[:MOST_ASKED]
-    runs = cell.runs(sorted({machine for machine, _ in slow}))
+    runs = cell.machines.runs(sorted({machine for machine, _ in slow}))
     placed = {
         (run.machine, task): run.placement
         for run in runs if run.job == job.id and run.group == number and not run.leaving
@@ -109,18 +109,18 @@ def _slow(cell: SchedulerStore, job: Job, number: int, rules: Speculation, now: 
             yield Original(machine, placed[machine, task], task)
 
 
-def _progress(cell: SchedulerStore, job_id: str, number: int, machines: set[int]) -> dict[tuple[int, int], float]:
+def _progress(cell: Cell, job_id: str, number: int, machines: set[int]) -> dict[tuple[int, int], float]:
     """Return the part that tasks of a group have done, by machine and task, also of those that began as copies."""
-    known = cell.reported_progress(job_id, sorted(machines)) if machines else {}
+    known = cell.tasks.reported_progress(job_id, sorted(machines)) if machines else {}
     return {
         (machine, task): percent / 100
         for machine, tasks in known.items() for group, task, percent in tasks if group in (number, number + 1)
     }  # fmt: skip
 
 
-def _results(cell: SchedulerStore, job: Job, number: int) -> Iterator[tuple[int, TaskResult]]:
-    listed: dict[int, set[int]] = readable(listed_chunks, cell.result_records([job.id]).get(job.id, b""), {})
+def _results(cell: Cell, job: Job, number: int) -> Iterator[tuple[int, TaskResult]]:
+    listed: dict[int, set[int]] = readable(listed_chunks, cell.digest.result_records([job.id]).get(job.id, b""), {})
     chunks = {field_of(job.id, number, chunk): chunk for chunk in sorted(listed.get(number, ()))[:MOST_CHUNKS]}
-    for name, record in cell.result_records(list(chunks)).items():
+    for name, record in cell.digest.result_records(list(chunks)).items():
         results: list[TaskResult] = readable(lambda text: unpack_results(text, job.submitted_ms), record, [])
         yield from enumerate(results, chunks[name] * CHUNK)

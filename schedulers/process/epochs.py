@@ -18,10 +18,10 @@ import anyio.to_process
 import anyio.to_thread
 
 from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Cell
 from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import OmegaError, Unreadable
 from omega.cellstate.pools import Epoch
-from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import EpochMark
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.store import connect_cell
@@ -82,10 +82,10 @@ def waits_for_name(snapshot: Snapshot, rank: int) -> bool:
     return since is not None and since_1970() - since >= GATHER_SECONDS + LOOK_SECONDS * min(rank, 2)
 
 
-def readable_epoch(cell: SchedulerStore) -> Epoch | None:
+def readable_epoch(cell: Cell) -> Epoch | None:
     """Return the published epoch; None also when its record cannot be read, which the next epoch replaces."""
     try:
-        return cell.epoch()
+        return cell.pools.epoch()
     except Unreadable:
         return None
 
@@ -94,7 +94,7 @@ def readable_epoch(cell: SchedulerStore) -> Epoch | None:
 class Publisher:
     """Computes and publishes epochs of a cell, with a snapshot of its machines that each epoch brings up to date."""
 
-    cell: SchedulerStore
+    cell: Cell
     snapshot: Snapshot = field(init=False)
     _runnable: Runnable = field(default_factory=Runnable)
 
@@ -105,8 +105,8 @@ class Publisher:
     def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:
         """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""
         cell, snapshot, began = self.cell, self.snapshot, time.thread_time()
-        pools, previous, number = cell.pools(), readable_epoch(cell), cell.next_epoch()
-        reply, jobs = cell.demands(snapshot.position)
+        pools, previous, number = cell.pools.get(), readable_epoch(cell), cell.pools.next_epoch()
+        reply, jobs = cell.pools.demands(snapshot.position)
         snapshot.apply(reply)
         jobs = self._runnable.of(jobs, pools, snapshot, cell)
         at_ms = cell.store_ms() if now_ms is None else now_ms
@@ -115,7 +115,7 @@ class Publisher:
             version=snapshot.position.version, at_ms=at_ms, by=by,
         )  # fmt: skip
         took_ms = round(1000 * (time.thread_time() - began))  # a halt or a slow store is no work
-        return cell.publish_epoch(replace(epoch, number=number, took_ms=took_ms), period_ms, at_ms)
+        return cell.pools.publish_epoch(replace(epoch, number=number, took_ms=took_ms), period_ms, at_ms)
 
 
 _publishers: dict[tuple[str, str], Publisher] = {}
@@ -151,7 +151,7 @@ class EpochReader:
     url: str
     cell_name: str
     member: str
-    _cell: SchedulerStore | None = None
+    _cell: Cell | None = None
     _wanted: anyio.Event = field(default_factory=anyio.Event)
     """Set when this scheduler is to start the process that computes epochs."""
     _ready: anyio.Event = field(default_factory=anyio.Event)
@@ -208,7 +208,7 @@ class EpochReader:
             await anyio.to_thread.run_sync(publish, url, cell, member, period_ms, abandon_on_cancel=True)
 
     def _has_many_jobs(self) -> bool:
-        return self._cell is not None and self._cell.live_job_count() > FEW_JOBS
+        return self._cell is not None and self._cell.jobs.live_count() > FEW_JOBS
 
     async def prepare(self) -> None:
         """Start the worker process once this scheduler is to have one; it replaces the thread that publishes."""
@@ -233,12 +233,12 @@ class EpochReader:
         if self._cell is None:
             self._cell, self._partings = connect_cell(self.url, self.cell_name), 0
             self._cell.look_back()
-        mark, before = self._cell.epoch_mark(), (snapshot.pools, snapshot.epoch)
+        mark, before = self._cell.pools.epoch_mark(), (snapshot.pools, snapshot.epoch)
         partings = self._cell.sightings.partings
         if lost := partings != self._partings:  # the same numbers are of other pools and another epoch now
-            self._partings, mark = partings, self._cell.epoch_mark()
+            self._partings, mark = partings, self._cell.pools.epoch_mark()
         if lost or mark.pools_version != snapshot.pools.version:
-            snapshot.pools, snapshot.resources = self._cell.pools(), self._cell.dimensions.names
+            snapshot.pools, snapshot.resources = self._cell.pools.get(), self._cell.dimensions.names
         if not mark.configured:
             snapshot.epoch = None
         elif lost or mark.number != (snapshot.epoch.number if snapshot.epoch else 0) or not mark.readable:
@@ -254,7 +254,7 @@ class EpochReader:
             return False
         self._checked = time.monotonic()
         try:
-            self._cell.epoch()
+            self._cell.pools.epoch()
         except Unreadable:
             return True
         return False

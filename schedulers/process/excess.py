@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import Epoch, Leaf, Pools
-from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.snapshot import Resident, Snapshot
 from omega.schedulers.constraints.fetching import residents_on
 from omega.schedulers.over_limit import end_victims, fewest, over_limit, total_of
@@ -33,7 +33,7 @@ class Excess:
     _most: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """The most that each gang held since it was whole, as far as this process saw; one that only grew holds no less."""
 
-    def relieve(self, cell: SchedulerStore, snapshot: Snapshot, now: float, by: str) -> int:
+    def relieve(self, cell: Cell, snapshot: Snapshot, now: float, by: str) -> int:
         """Evict the excess; return the number of tasks that are pending again."""
         pools, epoch = snapshot.pools, snapshot.epoch
         if not pools.configured:
@@ -47,7 +47,7 @@ class Excess:
             count += end_victims(cell, victims, reason, now, by)
         return count
 
-    def _half_gangs(self, cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) -> list[Victim]:
+    def _half_gangs(self, cell: Cell, pools: Pools, epoch: Epoch, now: float) -> list[Victim]:
         """Return the rest of gangs that lost tasks and were not repaired in time; one that runs once is left alone."""
         leaves = [leaf for each in epoch.leaves.values() for leaf in each if leaf.gang and any(leaf.usage)]
         self._most = {
@@ -60,7 +60,7 @@ class Excess:
         self._half = {job: self._half.get(job, now) for job in half}
         timeouts = {job: pools.preemption(pool).gang_timeout for job, pool in half.items()}
         due = [job for job, most in timeouts.items() if most is not None and now - self._half[job] >= most]
-        jobs = cell.jobs_by_id(due[:MOST_JOBS]) if due else {}
+        jobs = cell.jobs.by_id(due[:MOST_JOBS]) if due else {}
         torn = {
             name: job
             for name, job in jobs.items()
@@ -71,7 +71,7 @@ class Excess:
         machines = {at for job in torn.values() for group in job.groups for _, at, leaving in group.runs if not leaving}
         return [Victim(each, each.tasks) for each in residents_on(sorted(machines), cell, now) if each.job in torn]
 
-    def _over_capacity(self, cell: SchedulerStore, snapshot: Snapshot, now: float) -> list[Victim]:
+    def _over_capacity(self, cell: Cell, snapshot: Snapshot, now: float) -> list[Victim]:
         if not any(_allows(snapshot.pools, name, "evict_over_capacity") for name in ("", *snapshot.pools.by_name)):
             return []
         rows = snapshot.allocated - snapshot.capacity
@@ -92,14 +92,14 @@ def _below_minimum(leaf: Leaf) -> bool:
     return leaf.least > 0 and any(leaf.usage) and any(has + 0.5 < leaf.least * want for want, has in holds)
 
 
-def over_limits(cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) -> list[Victim]:
+def over_limits(cell: Cell, pools: Pools, epoch: Epoch, now: float) -> list[Victim]:
     """Return the tasks that bring pools back to their limits, where their settings permit it."""
     excess = {
         name: [
             0 if most is None else has - most
             for most, has in zip(use.limits, (use.jobs, use.tasks, *use.amounts), strict=True)
         ]
-        for name, use in cell.pool_use().items()
+        for name, use in cell.pools.use().items()
         if _allows(pools, name, "evict_over_limit")
     }
     victims: list[Victim] = []
@@ -126,7 +126,7 @@ def _path(pools: Pools, leaf: str) -> list[str]:
     return [pool.name for pool in pools.path(leaf) or pools.path(pools.parent_of(leaf))]
 
 
-def _residents_of(cell: SchedulerStore, pools: Pools, epoch: Epoch, name: str, now: float) -> list[Resident]:
+def _residents_of(cell: Cell, pools: Pools, epoch: Epoch, name: str, now: float) -> list[Resident]:
     """The running tasks of the jobs below a pool, as the epoch knows them; the newest jobs where there are many."""
     ids = [
         job
@@ -135,7 +135,7 @@ def _residents_of(cell: SchedulerStore, pools: Pools, epoch: Epoch, name: str, n
         if any(leaf.usage) and name in _path(pools, leaf.pool)
         for job in leaf.jobs
     ][-MOST_JOBS:]
-    jobs = cell.jobs_by_id(ids)
+    jobs = cell.jobs.by_id(ids)
     runs = (run for job in jobs.values() for group in job.groups for run in group.runs)
     machines = {machine for _, machine, leaving in runs if not leaving}
     return [each for each in residents_on(sorted(machines), cell, now) if each.job in jobs]

@@ -20,10 +20,10 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.clock import since_1970
 from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
-from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import EARLIER, Membership, figure_totals
 from omega.cellstate.server import server_info
 from omega.cellstate.store import connect_cell
@@ -181,8 +181,8 @@ class SupervisedScheduler:
             return
         with suppress(OmegaError):  # the store may be the cause
             cell = connect_cell(self.url, self.cell)
-            cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
-            cell.deregister_scheduler(live.membership, int(since_1970() * 1000))
+            cell.schedulers.renew(live.membership, self.lease_ms, self._figures_now())
+            cell.schedulers.deregister(live.membership, int(since_1970() * 1000))
             cell.close()
 
     async def _signals(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -200,7 +200,7 @@ class SupervisedScheduler:
         """Register once the lease of a killed predecessor has expired; None when stopped before."""
         cell, lease = connect_cell(self.url, self.cell), self.lease_ms / 1000
         self._succeed(cell)
-        until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
+        until, figures = time.monotonic() + NAME_LEASES * lease, cell.schedulers.figures().get(self.member)
         while True:
             try:
                 live = LiveDriver(
@@ -209,44 +209,44 @@ class SupervisedScheduler:
                 )  # fmt: skip
             except Duplicate:
                 # Changing figures prove that the holder lives.
-                if time.monotonic() > until or cell.figures().get(self.member) != figures:
+                if time.monotonic() > until or cell.schedulers.figures().get(self.member) != figures:
                     raise
             else:
-                self._earlier = figure_totals(cell.figures().get(self.member, {}))
+                self._earlier = figure_totals(cell.schedulers.figures().get(self.member, {}))
                 if cell.unchecked:
                     log.warning(UNCHECKED, member=self.member)
                 if self.watched is not None:
                     self.watched.beat.words[INCARNATION] = live.membership.incarnation
                 with suppress(OmegaError):  # the heartbeat tries again
-                    cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
+                    cell.schedulers.renew(live.membership, self.lease_ms, self._figures_now())
                 return live
             if self._stopping:
                 cell.close()
                 return None
             time.sleep(lease / 50)
 
-    def _succeed(self, cell: SchedulerStore) -> None:
+    def _succeed(self, cell: Cell) -> None:
         """Leave for a process that was killed: others learn at which jobs, then its name is free."""
         watched = self.watched
         if watched is not None and watched.former:
             former = Membership(self.member, watched.former)
             with suppress(OmegaError):  # its lease lapsed, or the store is away
                 self._failed = {"error": watched.text, "at_ms": int(since_1970() * 1000)} if watched.text else None
-                cell.renew_scheduler(former, self.lease_ms, self._figures_now())
-                cell.deregister_scheduler(former, int(since_1970() * 1000))
+                cell.schedulers.renew(former, self.lease_ms, self._figures_now())
+                cell.schedulers.deregister(former, int(since_1970() * 1000))
             self._failed = None
         self._learn_hung(cell)
 
-    def _learn_hung(self, cell: SchedulerStore) -> None:
+    def _learn_hung(self, cell: Cell) -> None:
         """Learn from others of the kind at which jobs a policy did not return: this scheduler may own them now."""
         failing = self.scheduler.failing
-        for member, figures in cell.figures().items():
+        for member, figures in cell.schedulers.figures().items():
             if failing is not None and member.partition("/")[0] == self.scheduler.kind and member != self.member:
                 told = {job: Hung(text, left / 1000) for job, (text, left) in figures.get("hung", {}).items()}
                 failing.learn(told, since_1970())
 
     async def _heartbeat(self) -> None:
-        cell: SchedulerStore | None = None
+        cell: Cell | None = None
         try:
             while True:
                 # The loop gets the same error and waits for store and cell; the lease may expire meanwhile.
@@ -261,7 +261,7 @@ class SupervisedScheduler:
 
     async def _housekeeping(self) -> None:
         """Keep house after each renewal and when a rolling update is due, on a connection and a thread of its own."""
-        cell: SchedulerStore | None = None
+        cell: Cell | None = None
         try:
             while True:
                 with suppress(StoreError, Fenced):  # the next renewal gets the same error
@@ -291,7 +291,7 @@ class SupervisedScheduler:
         finally:
             reader.close()
 
-    def _connect(self) -> SchedulerStore:
+    def _connect(self) -> Cell:
         try:
             return connect_cell(self.url, self.cell)
         except Refused as error:
@@ -299,7 +299,7 @@ class SupervisedScheduler:
                 self._live.lapsed = self._live.membership  # an idle loop does not notice
             raise CellGone(str(error)) from error
 
-    async def _until_next(self, cell: SchedulerStore | None) -> None:
+    async def _until_next(self, cell: Cell | None) -> None:
         """Wait for the next housekeeping, which may be a step of a rolling update alone."""
         due_at = time.monotonic() + self.lease_ms / (3000 if self._keeps is not None else 30_000)
         while (left := min(due_at, self._roll_at) - time.monotonic()) > 0 or self._roll_at < due_at:
@@ -308,13 +308,13 @@ class SupervisedScheduler:
                 with suppress(StoreError):
                     await anyio.to_thread.run_sync(self._roll, cell)
 
-    def _roll(self, cell: SchedulerStore) -> None:
+    def _roll(self, cell: Cell) -> None:
         self._roll_at = NEVER
         if self._live is not None:
             due = self._rollouts.step(cell, self._live.owned, int(since_1970() * 1000))
             self._roll_at = NEVER if due is None else time.monotonic() + due / 1000
 
-    def renew_lease(self, cell: SchedulerStore) -> None:
+    def renew_lease(self, cell: Cell) -> None:
         """Renew the lease while the loop makes progress, and read the live members.
 
         What may take long is done elsewhere (`keep_house`): on a busy computer even little work would delay the next
@@ -335,7 +335,7 @@ class SupervisedScheduler:
             live.lapsed, self._keeps = membership, None
             if isinstance(error, CellGone):
                 raise  # no token is written for a deleted cell
-            cell.rouse(self.member)
+            cell.schedulers.rouse(self.member)
             return
         self.state = replace(self.state, renewed_at=since_1970())
         with self._calling():
@@ -349,11 +349,11 @@ class SupervisedScheduler:
         mine = sorted(name for name in {*members, self.member} if name.partition("/")[0] == self.scheduler.kind)
         self.scheduler.peers = mine.index(self.member), len(mine)
         if live.owned != before:
-            cell.rouse(self.member)  # it may own jobs of a lost scheduler now
-        live.cell.may_wake(members)
+            cell.schedulers.rouse(self.member)  # it may own jobs of a lost scheduler now
+        live.cell.schedulers.may_wake(members)
         self._keeps = live
 
-    def keep_house(self, cell: SchedulerStore) -> None:
+    def keep_house(self, cell: Cell) -> None:
         """Do what a scheduler does for the cell while it holds its lease."""
         self._roll_at, live = NEVER, self._keeps
         if self._url is not None:
@@ -373,13 +373,13 @@ class SupervisedScheduler:
         """Return a block in which the heartbeat is inside code of policies."""
         return nullcontext() if self.watched is None else self.watched.beat.calling(HEARTBEAT)
 
-    def _renewed(self, cell: SchedulerStore, membership: Membership, figures: Mapping[str, Any]) -> list[str]:
+    def _renewed(self, cell: Cell, membership: Membership, figures: Mapping[str, Any]) -> list[str]:
         """Renew the lease; a refusal counts if all connections lead to one server, the one of the present address."""
         try:
-            return cell.renew_scheduler(membership, self.lease_ms, figures)
+            return cell.schedulers.renew(membership, self.lease_ms, figures)
         except Fenced:
             cell.check_there()
-            return cell.renew_scheduler(membership, self.lease_ms, figures)
+            return cell.schedulers.renew(membership, self.lease_ms, figures)
 
     def _log_warnings(self) -> None:
         """Log what the ordering warns of, and refused sizes of elastic jobs, each text once while it lasts."""
@@ -417,13 +417,13 @@ class SupervisedScheduler:
         bound = 0.0 if self.watched is None else HUNG_LEASES * self.watched.seconds
         return now - self._hung_since > max(bound, HUNG_LEASES * self.lease_ms / 1000)
 
-    def _reap(self, cell: SchedulerStore, alive: set[str]) -> None:
+    def _reap(self, cell: Cell, alive: set[str]) -> None:
         """Remove members without a lease, except within one lease of a start of the store."""
-        known = cell.members().items()
+        known = cell.schedulers.members().items()
         lapsed = [(name, number) for name, (number, holds, _) in known if not holds and name not in alive]
         if lapsed and server_info(self.url).uptime_seconds * 1000 > self.lease_ms:
             for name, number in lapsed:
-                cell.deregister_scheduler(Membership(name, number), int(since_1970() * 1000), reaped=True)
+                cell.schedulers.deregister(Membership(name, number), int(since_1970() * 1000), reaped=True)
                 log.info("reaped", member=name, incarnation=number, by=self.member)
 
 
@@ -449,8 +449,8 @@ def record_failure(url: str, cell: str, member: str, error: OmegaError) -> None:
     figures = Figures().as_dict(since_1970(), 0, 0) | {"failed": {"error": str(error), "at_ms": at_ms}, "at_ms": at_ms}
     with suppress(OmegaError):
         store = connect_cell(url, cell)
-        membership = store.register_scheduler(member, uuid4().hex, LEASE_MS, at_ms)
-        earlier = figure_totals(store.figures().get(member, {}))
-        store.renew_scheduler(membership, LEASE_MS, figures | {EARLIER: earlier})
-        store.deregister_scheduler(membership, at_ms)
+        membership = store.schedulers.register(member, uuid4().hex, LEASE_MS, at_ms)
+        earlier = figure_totals(store.schedulers.figures().get(member, {}))
+        store.schedulers.renew(membership, LEASE_MS, figures | {EARLIER: earlier})
+        store.schedulers.deregister(membership, at_ms)
         store.close()

@@ -74,7 +74,7 @@ TWINS = ("redis", "memory", "audit")
 """Beginnings of module names in cellstate: the store, its twin and the audit, each written by another hand."""
 
 ASSEMBLY = ("cellstate/redis/*", "cellstate/store.py")
-"""Where the implementation of the ports over a server is named."""
+"""Where cells on a server are made."""
 
 OLD_NAMES = re.compile(
     r"""(?:^\s*(?:from|import)\ |["'`=]|-m\ )"""  # where a module is imported or named
@@ -224,12 +224,12 @@ def twins(source: Source) -> Iterator[str]:
 
 
 def implementations(source: Source) -> Iterator[str]:
-    """Callers depend on the port for their role; one module chooses its implementation."""
+    """Callers name the class of the store as a type at most; one module makes or opens cells."""
     if source.folder == "tests" or any(fnmatchcase(source.path, where) for where in ASSEMBLY):
         return
     for number, line in enumerate(source.lines, 1):
-        if re.search(r"\bRedisCell\b", line):
-            yield f"{source.path}:{number}: RedisCell; use omega.cellstate.ports, open cells with omega.cellstate.store"
+        if re.search(r"\bRedisCell[.(]", line):
+            yield f"{source.path}:{number}: makes a RedisCell; open cells with omega.cellstate.store"
 
 
 def old_names(source: Source) -> Iterator[str]:

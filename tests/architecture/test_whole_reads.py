@@ -12,8 +12,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("omega/client", "omega/jobfile", "omega/live", "omega/mapreduce", "omega/pools", "omega/queries", "cli",
            "schedulers")  # a table # fmt: skip
-METHODS = {"machines", "jobs", "job_heads", "job_names", "job_ids", "job_page", "demands", "indices_of_prefix",
-           "machines_of", "copied_jobs", "sync"}  # a table # fmt: skip
+METHODS = {
+    "cell.machines.all",
+    "cell.jobs.all",
+    "cell.jobs.heads",
+    "cell.jobs.names",
+    "cell.jobs.ids",
+    "cell.jobs.page",
+    "cell.pools.demands",
+    "cell.machines.indices_of_prefix",
+    "cell.executors.machines_of",
+    "cell.jobs.copied",
+    "cell.schedulers.sync",
+}
 """Methods of a cell that read all machines or all jobs, at least for some arguments."""
 FUNCTIONS = {"working_copy", "latest", "rows_of", "machine_room"}
 """Functions that do so through one of them."""
@@ -23,49 +34,65 @@ EVICT = "an operator lowers limits with --evict: the victims are chosen among al
 FIRST = "first synchronisation of a follower; later reads have what changed since"
 POOLS = "fair shares are computed from the demand of every live job, at one version"
 READS = {
-    ("cli/demo.py", "stop_jobs", "job_heads"): "the end of a demonstration, whose cell is its own",
-    ("cli/job/list.py", "command", "job_page"): "a page by the index; a filter reads back until the page is full",
-    ("cli/up.py", "_simulated", "machines_of"): "start of a cell on this computer",
-    ("omega/client/client.py", "jobs", "job_page"): "a page by the index; a filter reads back until the page is full",
-    ("omega/limits.py", "evict", "jobs"): EVICT,
+    ("cli/demo.py", "stop_jobs", "cell.jobs.heads"): "the end of a demonstration, whose cell is its own",
+    ("cli/job/list.py", "command", "cell.jobs.page"): "a page by the index; a filter reads back until the page is full",
+    ("cli/up.py", "_simulated", "cell.executors.machines_of"): "start of a cell on this computer",
+    (
+        "omega/client/client.py",
+        "jobs",
+        "cell.jobs.page",
+    ): "a page by the index; a filter reads back until the page is full",
+    ("omega/limits.py", "evict", "cell.jobs.all"): EVICT,
     (
         "omega/limits.py",
         "_use_of_pool",
-        "jobs",
+        "cell.jobs.all",
     ): "a dry run: the store sums this once a pool has limits",
-    ("omega/live/processes/supervisor.py", "_serving", "machines_of"): "start of a simulated executor",
-    ("omega/live/simulated/executor.py", "resume", "machines_of"): FIRST,
-    ("omega/live/waiting.py", "look", "jobs"): "waits for more jobs than are read one by one",
-    ("omega/pools/leaving.py", "after_pools", "machines"): "an operator divides the machines anew: formulas name them",
+    ("omega/live/processes/supervisor.py", "_serving", "cell.executors.machines_of"): "start of a simulated executor",
+    ("omega/live/simulated/executor.py", "resume", "cell.executors.machines_of"): FIRST,
+    ("omega/live/waiting.py", "look", "cell.jobs.all"): "waits for more jobs than are read one by one",
+    (
+        "omega/pools/leaving.py",
+        "after_pools",
+        "cell.machines.all",
+    ): "an operator divides the machines anew: formulas name them",
     ("omega/queries/evictions.py", "evictions_for", "working_copy"): FREE,
     ("omega/queries/explanations.py", "explain_machine", "working_copy"): FREE,
     ("omega/queries/explanations.py", "of", "latest"): FREE,
     ("omega/queries/job_warnings.py", "empty", "working_copy"): "constraints name attributes of machines",
-    ("omega/queries/jobs.py", "names_and_ids", "job_page"): "a page by the index",
+    ("omega/queries/jobs.py", "names_and_ids", "cell.jobs.page"): "a page by the index",
     ("omega/queries/machine_room.py", "machine_room", "latest"): FREE,
-    ("omega/queries/machines.py", "find_machines", "indices_of_prefix"): "text that is neither a name nor an index",
+    (
+        "omega/queries/machines.py",
+        "find_machines",
+        "cell.machines.indices_of_prefix",
+    ): "text that is neither a name nor an index",
     ("omega/queries/machines.py", "page", "rows_of"): "a filter by state, or a list without a limit",
-    ("omega/queries/machines.py", "rows_of", "sync"): "see its callers",
-    ("omega/queries/mirror/loading.py", "_load_jobs", "job_page"): "a page by the index; each job is read once",
-    ("omega/queries/mirror/overviews.py", "_first_pending", "sync"): FIRST,
-    ("omega/queries/mirror/reader.py", "read", "sync"): FIRST,
+    ("omega/queries/machines.py", "rows_of", "cell.schedulers.sync"): "see its callers",
+    ("omega/queries/mirror/loading.py", "_load_jobs", "cell.jobs.page"): "a page by the index; each job is read once",
+    ("omega/queries/mirror/overviews.py", "_first_pending", "cell.schedulers.sync"): FIRST,
+    ("omega/queries/mirror/reader.py", "read", "cell.schedulers.sync"): FIRST,
     ("omega/queries/plans.py", "__init__", "working_copy"): FREE,
-    ("omega/queries/pool_shares.py", "_read", "demands"): POOLS,
-    ("omega/queries/pool_shares.py", "shares_with", "demands"): POOLS,
+    ("omega/queries/pool_shares.py", "_read", "cell.pools.demands"): POOLS,
+    ("omega/queries/pool_shares.py", "shares_with", "cell.pools.demands"): POOLS,
     ("omega/queries/room.py", "_explained", "latest"): "constraints name attributes of machines",
     ("omega/queries/room.py", "room", "machine_room"): FREE,
-    ("omega/queries/working_copy.py", "latest", "sync"): FIRST,
+    ("omega/queries/working_copy.py", "latest", "cell.schedulers.sync"): FIRST,
     ("omega/queries/working_copy.py", "latest", "working_copy"): FIRST,
-    ("omega/queries/working_copy.py", "working_copy", "sync"): FIRST,
-    ("omega/pools/changes.py", "check_all", "sync"): "an operator changes pools: guarantees are compared with machines",
-    ("schedulers/live_driver.py", "_sync", "sync"): FIRST,
+    ("omega/queries/working_copy.py", "working_copy", "cell.schedulers.sync"): FIRST,
+    (
+        "omega/pools/changes.py",
+        "check_all",
+        "cell.schedulers.sync",
+    ): "an operator changes pools: guarantees are compared with machines",
+    ("schedulers/live_driver.py", "_sync", "cell.schedulers.sync"): FIRST,
     (
         "schedulers/process/copies.py",
         "request",
-        "copied_jobs",
+        "cell.jobs.copied",
     ): "the index of these jobs, once per heartbeat, as their records",
-    ("schedulers/process/epochs.py", "publish", "demands"): POOLS,
-    ("schedulers/resizing.py", "measure", "jobs"): "growth of MapReduce jobs, once per interval",
+    ("schedulers/process/epochs.py", "publish", "cell.pools.demands"): POOLS,
+    ("schedulers/resizing.py", "measure", "cell.jobs.all"): "growth of MapReduce jobs, once per interval",
 }
 """File, function and method of each read of all machines or jobs, and why."""
 IN_SCRIPTS = {
@@ -110,11 +137,10 @@ def _called(call: ast.Call) -> str | None:
     function = call.func
     if isinstance(function, ast.Name):
         return function.id if function.id in FUNCTIONS else None
-    if not isinstance(function, ast.Attribute) or function.attr not in METHODS:
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Attribute):
         return None
-    owner = function.value
-    word = owner.id if isinstance(owner, ast.Name) else owner.attr if isinstance(owner, ast.Attribute) else ""
-    return function.attr if word in ("cell", "_cell") else None
+    name = f"cell.{function.value.attr}.{function.attr}"
+    return name if name in METHODS else None
 
 
 def test_scripts_read_whole_hashes_only_where_these_are_bounded() -> None:

@@ -27,7 +27,7 @@ def test_a_busy_cell_is_watched_once_the_blocked_jobs_sleep(store: Store) -> Non
     assert isinstance(run["tasks_placed"], int)
     assert run["tasks_placed"] > 0
     cell = store.open_cell()
-    left = [job for job in cell.jobs() if job.name.startswith("blocked")]
+    left = [job for job in cell.jobs.all() if job.name.startswith("blocked")]
     cell.close()
     assert [job.unplaced for job in left] == [1] * 30
 

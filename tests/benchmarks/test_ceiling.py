@@ -55,10 +55,10 @@ def content(store: Store) -> dict[str, object]:
 def test_the_ceiling_leaves_what_the_commits_leave(store: Store, way: str) -> None:
     cell = store.make_cell()
     join(cell, 30)
-    membership = cell.register_scheduler("bench/0", uuid4().hex, LEASE_MS, 1)
+    membership = cell.schedulers.register("bench/0", uuid4().hex, LEASE_MS, 1)
     plan = ClientRound(client=0, size=3, per_call=4, calls=5, machines=30, incarnation=membership.incarnation)
     names = [plan.job(number) for number in range(plan.calls * plan.per_call)]
-    cell.submit([JobSpec(name, name, "bench", (TaskGroup((10, 32), 3, 5),)) for name in names], 1, "bench")
+    cell.jobs.submit([JobSpec(name, name, "bench", (TaskGroup((10, 32), 3, 5),)) for name in names], 1, "bench")
     saved = Saved.save(store, "begin")
     recorder = Recorder(store.client)
     commits = Commits(cell, plan, plan.transactions())

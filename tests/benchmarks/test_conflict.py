@@ -172,6 +172,6 @@ def test_pools_of_a_contest_are_three_levels_deep(store_url: str) -> None:
     with made_cell(store_url, "contest") as cell:
         leaves = add_pools(cell, 60)
         queue_jobs(cell, "batch", 120, (TaskGroup((10, 16), 1, 60_000),), pools=leaves)
-        pools = cell.pools()
+        pools = cell.pools.get()
         assert (len(leaves), {len(pools.path(name)) for name in leaves}) == (60, {3})
-        assert sorted(job.spec["pool"] for job in cell.jobs())[:3] == ["p0", "p0", "p1"]
+        assert sorted(job.spec["pool"] for job in cell.jobs.all())[:3] == ["p0", "p0", "p1"]

@@ -57,7 +57,7 @@ def test_residents_fill_the_cell_as_far_as_asked(store: Store) -> None:
     cell = store.make_cell()
     join(cell, 200)
     fill(cell, 200, 0.9, "seed")
-    rows = cell.sync(Position()).rows
+    rows = cell.schedulers.sync(Position()).rows
     used, room = rows[:, 6] / rows[:, 4], rows[:, 4:6] - rows[:, 6:8]
     assert 0.85 < used.mean() < 0.95
     assert used.max() - used.min() > 0.1
@@ -71,4 +71,4 @@ def test_a_filler_places_where_it_is_told(store: Store) -> None:
     filler.place((1000, 1024), [[(0, 2), (3, 1)], [(1, 4)]])
     filler.leave()
     assert filler.tasks == 7
-    assert cell.sync(Position()).rows[:, 6].tolist() == [2000, 4000, 0, 1000]
+    assert cell.schedulers.sync(Position()).rows[:, 6].tolist() == [2000, 4000, 0, 1000]

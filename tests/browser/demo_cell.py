@@ -106,18 +106,20 @@ class DemoCell:
             self.members[member], self._calls, [Transaction(job, claims, mode, detection, assertion)],
             Position(), now, basis=Basis(seen or self.version, now - 20),
         )  # fmt: skip
-        return self.cell.commit(request).outcomes[0].placed
+        return self.cell.schedulers.commit(request).outcomes[0].placed
 
     @property
     def version(self) -> int:
         """The version of the cell."""
-        return self.cell.changed_records(0, 0).version
+        return self.cell.log.changed_records(0, 0).version
 
     def end(self, job: str, how: EndKind, machines: range, reason: str = "") -> int:
         """End the tasks of a job on machines."""
-        runs = [run for run in self.cell.runs(machines) if run.job == job and not run.leaving]
+        runs = [run for run in self.cell.machines.runs(machines) if run.job == job and not run.leaving]
         return sum(
-            self.cell.end([TaskEnd(run.machine, run.placement, how, "*", reason) for run in runs], _now_ms(), "demo")
+            self.cell.executors.end(
+                [TaskEnd(run.machine, run.placement, how, "*", reason) for run in runs], _now_ms(), "demo"
+            )
         )
 
 
@@ -130,15 +132,15 @@ def fill(url: str, name: str, machines: int = 200) -> DemoCell:
     demo = DemoCell(RedisCell.create(connect(url), name, url=url), url, machines)
     cell, now = demo.cell, _now_ms()
     for member in ("batch/0", "batch/1", "service/0"):
-        demo.members[member] = cell.register_scheduler(member, "nonce", LEASE_MS, now)
-    cell.register_executor("demo", "nonce", LEASE_MS, now)
+        demo.members[member] = cell.schedulers.register(member, "nonce", LEASE_MS, now)
+    cell.executors.register("demo", "nonce", LEASE_MS, now)
     specs = [_machine(index) for index in range(machines)]
     for start in range(0, machines, 1_000):
-        cell.join("demo", specs[start : start + 1_000], now)
-    cell.register_executor("away", "nonce", 1, now)
-    cell.join("away", [MachineSpec("away-0", CAPACITY, {"rack": "r-away", "zone": "z9"})], now)
-    cell.set_pools(POOLS, 0, now, "ada")
-    cell.set_limits("service", Limits((600_000, None), 50), now, "ada")
+        cell.machines.join("demo", specs[start : start + 1_000], now)
+    cell.executors.register("away", "nonce", 1, now)
+    cell.machines.join("away", [MachineSpec("away-0", CAPACITY, {"rack": "r-away", "zone": "z9"})], now)
+    cell.pools.set(POOLS, 0, now, "ada")
+    cell.pools.set_limits("service", Limits((600_000, None), 50), now, "ada")
     for user, job in JOBS:
         demo.client.as_user(user).submit({"id": job["name"], "simulate": True, **job}, hold=job["name"] == "paused")
     _place(demo)
@@ -185,12 +187,12 @@ def _place(demo: DemoCell) -> None:
     demo.commit("batch/0", "racer", [Claim(index, 0, 3) for index in range(100, 106)])
     demo.commit("batch/0", "racer", [Claim(index, 0, 1) for index in range(170, 174)], seen=old)
     demo.commit("batch/0", "racer", [Claim(index, 0, 1) for index in range(186, 190)])
-    victims = [(run.machine, run.placement) for run in demo.cell.runs(range(64, 68)) if run.job == "daily"]
+    victims = [(run.machine, run.placement) for run in demo.cell.machines.runs(range(64, 68)) if run.job == "daily"]
     for machine, placement in victims:
         demo.commit("batch/1", "urgent", [Claim(machine, 0, 1, evict=((placement, 1),))])
     starving = Threshold(("reports", "production"), (2_000_000.0, 6_000_000.0))
     assertion = Assertion(starving, (Threshold(("research",), (10.0, 10.0)),), 0)
-    victims = [(run.machine, run.placement) for run in demo.cell.runs(range(145, 149)) if run.job == "train"]
+    victims = [(run.machine, run.placement) for run in demo.cell.machines.runs(range(145, 149)) if run.job == "train"]
     for machine, placement in victims:
         demo.commit("batch/0", "starved", [Claim(machine, 0, 1, evict=((placement, 1),))], assertion=assertion)
 
@@ -203,7 +205,7 @@ def _end(demo: DemoCell) -> None:
     demo.end("crawl", EndKind.LOST, range(83, 84), "machine down")
     demo.end("broken", EndKind.FAILED, range(160, 161), "exit status 1")
     demo.end("train", EndKind.EVICTED, range(149, 150), "drain")
-    demo.cell.keep_tails(
+    demo.cell.tasks.keep_tails(
         {("hostile", 0, 0, "stdout"): HOSTILE_OUTPUT, ("crawl", 0, 0, "stdout"): b"fetched 12 pages\n"}
     )
 
@@ -212,11 +214,11 @@ def _change(demo: DemoCell) -> None:
     """Let people change jobs and machines."""
     cell, now = demo.cell, _now_ms()
     demo.client.as_user("linus").stop("cancelled")
-    cell.stop("given-up", now, "batch/1", JobState.ABANDONED)
+    cell.jobs.stop("given-up", now, "batch/1", JobState.ABANDONED)
     demo.client.as_user("grace").resize("crawl", 100)
-    cell.set_machine_state(149, MachineState.DRAINED, now, "ada")
-    cell.set_machine_state(190, MachineState.DRAINED, now, "ada")
-    cell.set_machine_state(191, MachineState.DOWN, now, "ada")
+    cell.machines.set_state(149, MachineState.DRAINED, now, "ada")
+    cell.machines.set_state(190, MachineState.DRAINED, now, "ada")
+    cell.machines.set_state(191, MachineState.DOWN, now, "ada")
 
 
 def _fill_rest(demo: DemoCell) -> None:
@@ -246,4 +248,4 @@ def report(demo: DemoCell, beats: int = 0) -> None:
             "starving": {} if number else {"reports": "starving"},
             "at_ms": at_ms, "pid": 4_000 + number, "host": "demo", "uses_pools": True,
         }  # fmt: skip
-        demo.cell.renew_scheduler(membership, LEASE_MS, document)
+        demo.cell.schedulers.renew(membership, LEASE_MS, document)

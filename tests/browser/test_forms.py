@@ -27,8 +27,8 @@ def test_only_selected_jobs_are_changed(visit: Visit, demo: DemoCell) -> None:
     expect(page.get_by_label("Select chosen-0")).to_be_checked()
     page.get_by_role("button", name="Hold").click()
     expect(page.locator(".message")).to_contain_text("2 jobs held")
-    assert {demo.cell.job(name).state.name for name in ("chosen-0", "chosen-1")} == {"HELD"}  # type: ignore[union-attr]
-    assert demo.cell.job("chosen-late").state.name == "ACTIVE"  # type: ignore[union-attr]
+    assert {demo.cell.jobs.get(name).state.name for name in ("chosen-0", "chosen-1")} == {"HELD"}  # type: ignore[union-attr]
+    assert demo.cell.jobs.get("chosen-late").state.name == "ACTIVE"  # type: ignore[union-attr]
 
 
 def test_selected_jobs_that_leave_the_page_stay_selected(visit: Visit, demo: DemoCell) -> None:
@@ -45,7 +45,7 @@ def test_selected_jobs_that_leave_the_page_stay_selected(visit: Visit, demo: Dem
     expect(page.locator(".message.note")).to_have_count(0)
     page.get_by_role("button", name="Stop 2 jobs").click()
     expect(page.locator(".message")).to_contain_text("2 jobs stopped")
-    assert demo.cell.job("leaving").state.name == "STOPPED"  # type: ignore[union-attr]
+    assert demo.cell.jobs.get("leaving").state.name == "STOPPED"  # type: ignore[union-attr]
 
 
 def sign_in(page: Page, console: Console, role: str) -> None:

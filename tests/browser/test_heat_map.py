@@ -62,7 +62,7 @@ def test_an_update_sends_the_changed_squares(page: Page, large: DemoCell) -> Non
     assert len(before) >= MACHINES
     updates: list[Response] = []
     page.on("response", lambda answer: updates.append(answer) if is_update(answer) else None)
-    large.cell.set_machine_state(9_000, MachineState.DRAINED, 1, "ada")
+    large.cell.machines.set_state(9_000, MachineState.DRAINED, 1, "ada")
     large.commit("batch/0", "train", [Claim(index, 0, 1) for index in range(5_000, 5_010)])
     now = before
     for _ in range(round(20 * SECONDS)):  # the policy of the page forbids expressions that the page itself evaluates

@@ -37,7 +37,7 @@ def test_a_job_is_stopped_through_the_console(visit: Visit, demo: DemoCell) -> N
     page.get_by_role("link", name="Stop …").click()
     page.get_by_role("button", name="Stop this job").click()
     expect(page.locator("main")).to_contain_text("stopped")
-    job = demo.cell.job("unwanted")
+    job = demo.cell.jobs.get("unwanted")
     assert job is not None
     assert job.state.name == "STOPPED"
 
@@ -47,7 +47,7 @@ def test_a_job_is_stopped_without_javascript(visit: Visit, demo: DemoCell) -> No
     page = visit("jobs/unwanted-too", role="submitter", java_script_enabled=False)
     page.get_by_role("link", name="Stop …").click()
     page.get_by_role("button", name="Stop this job").click()
-    job = demo.cell.job("unwanted-too")
+    job = demo.cell.jobs.get("unwanted-too")
     assert job is not None
     assert job.state.name == "STOPPED"
 
@@ -88,4 +88,4 @@ def test_a_reader_sees_everything_and_changes_nothing(visit: Visit, demo: DemoCe
     assert page.get_by_text("Stop …").count() == 0
     answer = page.request.post(f"{page.url}/change", form={"action": "stop", "csrf": "made up"})
     assert answer.status == 403
-    assert demo.cell.job("not-yours").state.name == "ACTIVE"  # type: ignore[union-attr]
+    assert demo.cell.jobs.get("not-yours").state.name == "ACTIVE"  # type: ignore[union-attr]

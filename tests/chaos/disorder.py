@@ -109,7 +109,7 @@ class Disorder:
         wave = self.wave(self.rng, f"wave-{len(self.jobs)}")
         self.jobs += wave
         try:
-            self.cell.submit(wave, int(time.time() * 1000), "ada")
+            self.cell.jobs.submit(wave, int(time.time() * 1000), "ada")
         except StoreError:
             self._tell("the store was away for a wave")  # it is submitted again in the end
 
@@ -212,7 +212,7 @@ class Disorder:
         index = self.rng.randrange(self.machines)
         state = MachineState.UP if index in self._down else MachineState.DOWN
         try:
-            self.cell.set_machine_state(index, state, int(time.time() * 1000), "ada")
+            self.cell.machines.set_state(index, state, int(time.time() * 1000), "ada")
         except StoreError:
             return
         self._tell(f"machine {index} {state.name.lower()}")
@@ -226,11 +226,11 @@ class Disorder:
 
         def rested() -> bool:
             self._mend(time.monotonic())
-            return not self._halted and not self.cell.queue_depths() and not unfinished(self.cell)
+            return not self._halted and not self.cell.schedulers.queue_depths() and not unfinished(self.cell)
 
         until(rested, "every task runs to its end")
         check_all_ended(self.cell, self.jobs)
 
     def _up(self, index: int) -> bool:
-        self.cell.set_machine_state(index, MachineState.UP, int(time.time() * 1000), "ada")
+        self.cell.machines.set_state(index, MachineState.UP, int(time.time() * 1000), "ada")
         return True

@@ -214,7 +214,7 @@ class Failovers:
             def lacking(known: Sequence[Acknowledged], least: int) -> list[Acknowledged]:
                 """Return those acknowledged since the last failover whose job has not come so far."""
                 recent = [each for each in list(known) if self._from < each.at <= until_then]
-                jobs = cell.jobs_by_id([each.job for each in recent])
+                jobs = cell.jobs.by_id([each.job for each in recent])
                 return [each for each in recent if _stage(jobs.get(each.job)) < least]
 
             offset = int(replica.replication["slave_repl_offset"])

@@ -52,7 +52,7 @@ class Load:
 
     def _unfinished(self) -> list[str]:
         names = [each.id for each in self.client.jobs]
-        jobs = self.cell.jobs_by_id(names)
+        jobs = self.cell.jobs.by_id(names)
         return [name for name in names if not _ended(jobs.get(name))]
 
     def repeated(self) -> int:

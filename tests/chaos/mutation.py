@@ -188,7 +188,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("cellstate/memory/tasks.py", "if now - (c.ticks[0][0] if c.ticks else 1) < TICK_MS:"):
         "differs within one millisecond of 1970",
     ("cellstate/memory/cell.py",
-     "elsewhere = (self.M[index].runs[run][1] for run, index in g.runs.items() if run < 1)"): "no placement has id 0",
+     "elsewhere = (self._cell.M[index].runs[run][1] for run, index in g.runs.items() if run < 1)"):
+        "no placement has id 0",
     ("cellstate/memory/cell.py",
      "Run(abs(placement), g.job.id, index, g.number, span_text(tasks), leaving=placement <= 0)"):
         "no placement has id 0",

@@ -32,25 +32,25 @@ def crowded() -> Iterator[RedisCell]:
     """Half of the jobs wait, half of them have ended."""
     with own_server() as server, connect(server.url) as client:
         cell = RedisCell.create(client, f"crowded-{uuid4().hex[:6]}", keep_jobs=JOBS)
-        cell.register_executor("e0", "n", 3_600_000, 0)
-        cell.join("e0", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(100)], 0)
+        cell.executors.register("e0", "n", 3_600_000, 0)
+        cell.machines.join("e0", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(100)], 0)
         for start in range(0, JOBS, AT_ONCE):
             numbers = range(start, min(JOBS, start + AT_ONCE))
             jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 10),), i % 5) for i in numbers]
-            cell.submit(jobs, 0, "ada")
+            cell.jobs.submit(jobs, 0, "ada")
             for i in numbers[::2]:
-                cell.stop(f"j{i}", 0, "ada")
+                cell.jobs.stop(f"j{i}", 0, "ada")
         yield cell
 
 
 COMMANDS: dict[str, Callable[[RedisCell], object]] = {
-    "all jobs": lambda cell: cell.jobs(),
-    "heads of all jobs": lambda cell: cell.job_heads(),
+    "all jobs": lambda cell: cell.jobs.all(),
+    "heads of all jobs": lambda cell: cell.jobs.heads(),
     "verify": verify,
     "backup": lambda cell: read_backup(cell, int(time.time() * 1000)),
-    "retire": lambda cell: cell.retire(int(time.time() * 1000)),
-    "housekeep": lambda cell: cell.housekeep(int(time.time() * 1000), "batch/0"),
-    "facts": lambda cell: cell.facts(0, 5_000),
+    "retire": lambda cell: cell.jobs.retire(int(time.time() * 1000)),
+    "housekeep": lambda cell: cell.jobs.housekeep(int(time.time() * 1000), "batch/0"),
+    "facts": lambda cell: cell.log.facts(0, 5_000),
 }
 
 
@@ -79,38 +79,40 @@ def wide() -> Iterator[RedisCell]:
     """Each job runs in a lane of its own, and one has many dependents."""
     with own_server() as server, connect(server.url) as client:
         cell = RedisCell.create(client, f"wide-{uuid4().hex[:6]}")
-        cell.register_executor("e0", "n", 3_600_000, 0)
-        cell.join("e0", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(2_000)], 0)
-        member = cell.register_scheduler("batch/0", "n", 3_600_000, 0)
-        cell.submit([JobSpec("first", "first", "batch", ONE)], 0, "ada")
+        cell.executors.register("e0", "n", 3_600_000, 0)
+        cell.machines.join("e0", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(2_000)], 0)
+        member = cell.schedulers.register("batch/0", "n", 3_600_000, 0)
+        cell.jobs.submit([JobSpec("first", "first", "batch", ONE)], 0, "ada")
         for number, start in enumerate(range(0, MANY, AT_ONCE), 1):
             ids = range(start, start + AT_ONCE)
             specs = {f"j{i}": {"user": f"u{i}", "pool": f"p{i % 200}"} for i in ids}
-            cell.submit([JobSpec(name, name, "batch", ONE, spec=spec) for name, spec in specs.items()], 0, "ada")
-            cell.submit([JobSpec(f"w{i}", f"w{i}", "batch", ONE, after=(After("first"),)) for i in ids], 0, "ada")
+            cell.jobs.submit([JobSpec(name, name, "batch", ONE, spec=spec) for name, spec in specs.items()], 0, "ada")
+            cell.jobs.submit([JobSpec(f"w{i}", f"w{i}", "batch", ONE, after=(After("first"),)) for i in ids], 0, "ada")
             placed = [Transaction(f"j{i}", (Claim(i % 2_000, 0, 1),)) for i in ids]
-            cell.commit(CommitRequest(member, number, placed, Position(), 0))
+            cell.schedulers.commit(CommitRequest(member, number, placed, Position(), 0))
         yield cell
 
 
 def release_all(cell: RedisCell) -> None:
-    cell.stop("first", 1, "ada")
-    while cell.housekeep(1, "batch/0").more:
+    cell.jobs.stop("first", 1, "ada")
+    while cell.jobs.housekeep(1, "batch/0").more:
         pass
 
 
 def submit_twice(cell: RedisCell) -> None:
     for _ in range(2):
-        cell.submit([JobSpec("g", "g", "batch", tuple(TaskGroup((1 + i % 7, 1), 1) for i in range(5_000)))], 1, "ada")
+        cell.jobs.submit(
+            [JobSpec("g", "g", "batch", tuple(TaskGroup((1 + i % 7, 1), 1) for i in range(5_000)))], 1, "ada"
+        )
 
 
 LARGE: dict[str, Callable[[RedisCell], object]] = {
     "stop what many wait for": release_all,
     "submit 5,000 groups, again": submit_twice,
-    "200 limited pools": lambda cell: cell.set_pools(
+    "200 limited pools": lambda cell: cell.pools.set(
         Pools(tuple(Pool(f"p{i}", limits={"tasks": 900}) for i in range(200))), None, 1, "ada"
     ),
-    "lose an executor": lambda cell: cell.deregister_executor(Membership("e0", 1), 1, "ada", reaped=False),
+    "lose an executor": lambda cell: cell.executors.deregister(Membership("e0", 1), 1, "ada", reaped=False),
 }
 
 

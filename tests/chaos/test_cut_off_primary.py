@@ -87,7 +87,7 @@ class Sides:
     def lost(self) -> list[Acknowledged]:
         """Return what was acknowledged to the clients and is missing."""
         known = [*self.old.acknowledged, *self.new.acknowledged]
-        found = self.cell.jobs_by_id([each.job for each in known])
+        found = self.cell.jobs.by_id([each.job for each in known])
         return [each for each in known if each.job not in found]
 
     def end(self) -> set[str]:
@@ -100,12 +100,12 @@ class Sides:
         ids = [job.id for job in jobs]
 
         def over() -> bool:
-            found = self.cell.jobs_by_id(ids)
+            found = self.cell.jobs.by_id(ids)
             return all(each in found and not found[each].unplaced + found[each].placed for each in ids)
 
         until(over, "all jobs end")
         assert [each.dead() for each in self.processes] == [{}, {}]
-        lives = {member for member, (_, alive, _) in self.cell.members().items() if alive}
+        lives = {member for member, (_, alive, _) in self.cell.schedulers.members().items() if alive}
         assert lives == {"batch/0", "batch/1"}
         check(self.cell)
         account = self.book.compare(self.cell, jobs)

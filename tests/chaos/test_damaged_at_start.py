@@ -58,7 +58,7 @@ def cell(store_url: str) -> Iterator[RedisCell]:
     with made_cell(store_url, "damaged-at-start") as made:
         serve(made)
         join(made, [MachineSpec(f"m{number}", (4000, 8 << 10)) for number in range(3)])
-        made.set_pools(Pools((Pool("a", limits={"cpu": 3000}), Pool("b"))), 0, 0, "ada")
+        made.pools.set(Pools((Pool("a", limits={"cpu": 3000}), Pool("b"))), 0, 0, "ada")
         submit(made, [job("x", "a", 2), simple_job("y", 3)])
         Publisher(made).publish("batch/9", 5_000)
         yield made
@@ -82,7 +82,7 @@ def started(cell: RedisCell, folder: Path, seconds: float) -> dict[str, str]:
 def test_no_process_ends_with_a_traceback(cell: RedisCell, damage: str, tmp_path: Path) -> None:
     with ProcessSupervisor(cell.url, cell.name, tmp_path / "first", bound=True) as group:
         group.start("batch/0")  # places, so that there are runs, figures, histories
-        until(lambda: not cell.queue_depths(), "all is placed")
+        until(lambda: not cell.schedulers.queue_depths(), "all is placed")
     prefix = f"omega:1:{{{cell.name}}}:"
     whole: dict[bytes, Any] = {
         key: cell.client.dump(key) for key in sorted(cast("list[bytes]", cell.client.keys(f"{prefix}*")))

@@ -163,10 +163,10 @@ def repeated(act: Callable[[], None]) -> Iterator[list[BaseException]]:
 
 def lose_machines(cell: RedisCell, group: ProcessSupervisor, errors: list[BaseException]) -> None:
     """Kill the executor of twenty machines with tasks on them, and start it again once they are lost."""
-    index = cell.machine_index("other-0")
+    index = cell.machines.index_of("other-0")
     assert index is not None
     there = range(index, index + OTHERS)
-    until(lambda: errors or len({run.machine for run in cell.runs(there)}) >= OTHERS // 2, "they have tasks")
+    until(lambda: errors or len({run.machine for run in cell.machines.runs(there)}) >= OTHERS // 2, "they have tasks")
     if errors:
         raise errors[0]
     lost = sum(fact.event[0] == "lost" for fact in all_facts(cell))
@@ -216,7 +216,9 @@ def test_a_cell_of_a_day_is_the_same_elsewhere(tmp_path: Path) -> None:
         compare(omega, Omega(second.url, "day"))
         with connect(second.url) as client:
             elsewhere = RedisCell.open(client, "day", url=second.url)
-            assert [*elsewhere.jobs()] == [*cell.jobs()], "records, with the losses, which a document groups by time"
+            assert [*elsewhere.jobs.all()] == [*cell.jobs.all()], (
+                "records, with the losses, which a document groups by time"
+            )
             goes_on(elsewhere, Omega(second.url, "day"), second.url, tmp_path)
             elsewhere.close()
 
@@ -232,7 +234,7 @@ def backed_up(url: str, file: str) -> dict[str, Any]:
 
 
 def tasks_of(cell: RedisCell) -> int:
-    return sum(group.total for job in cell.jobs() for group in job.groups)
+    return sum(group.total for job in cell.jobs.all() for group in job.groups)
 
 
 def enough(cell: RedisCell) -> bool:

@@ -60,19 +60,19 @@ def test_a_publisher_that_is_gone_costs_one_epoch(how: str, store_url: str, tmp_
         made_cell(store_url, f"epochs-{how}", 4) as cell,
         started_processes(cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
-        cell.set_pools(Pools((Pool("a"),), (PoolTree(),)), cell.pools().version, 0, "ada")
+        cell.pools.set(Pools((Pool("a"),), (PoolTree(),)), cell.pools.get().version, 0, "ada")
         worker = threading.Thread(target=keep_changing, args=(cell, stop))
         worker.start()
         try:
-            until(lambda: cell.epoch_mark().number >= 2, "epochs")
+            until(lambda: cell.pools.epoch_mark().number >= 2, "epochs")
             with sleeper.asleep():
                 for round_ in range(6):
-                    publisher = cell.epoch()
+                    publisher = cell.pools.epoch()
                     assert publisher is not None
                     victim = publisher.by if round_ % 2 == 0 else rng.choice(SCHEDULERS)
-                    before = cell.epoch_mark().number
+                    before = cell.pools.epoch_mark().number
                     hurt(group, victim, how)
-                    until(lambda least=before: cell.epoch_mark().number >= least + 4, "epochs of the others")  # type: ignore[misc]
+                    until(lambda least=before: cell.pools.epoch_mark().number >= least + 4, "epochs of the others")  # type: ignore[misc]
                     mend(group, cell, victim, how)
         finally:
             stop.set()
@@ -99,5 +99,5 @@ def mend(group: ProcessSupervisor, cell: RedisCell, victim: str, how: str) -> No
         group.start(victim)
     else:
         resume(group, victim)
-    until(lambda: cell.members().get(victim, (0, False))[1], f"{victim} lives again")
+    until(lambda: cell.schedulers.members().get(victim, (0, False))[1], f"{victim} lives again")
     time.sleep(0.5)

@@ -15,7 +15,7 @@ from benchmarks.store import StoreSettings
 from omega.cellstate.clock import now_ms
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.live.processes.supervisor import ProcessSupervisor
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
@@ -79,11 +79,11 @@ def test_pools_with_tasks_of_2_to_20_s_hold_their_shares(schedulers: int, store_
         ProcessSupervisor(store.url, store.cell, tmp_path, lease_ms=5_000, bound=True) as group,
     ):
         join(cell, SLOTS // 4, (4_000, 4_096))
-        cell.set_pools(Pools(tuple(Pool(name, weight=weight) for name, weight in WEIGHTS.items())), 0, now_ms(), "ada")
+        cell.pools.set(Pools(tuple(Pool(name, weight=weight) for name, weight in WEIGHTS.items())), 0, now_ms(), "ada")
         for member in (f"simulated/{BENCH_EXECUTOR}", *members):
             group.start(member)
         group.wait_ready(cell)
-        cell.submit(jobs, now_ms(), "ada")
+        cell.jobs.submit(jobs, now_ms(), "ada")
         apart, began = list[float](), time.monotonic()
         for second in range(60):
             time.sleep(max(0.0, began + second + 0.5 - time.monotonic()))
@@ -94,9 +94,9 @@ def test_pools_with_tasks_of_2_to_20_s_hold_their_shares(schedulers: int, store_
     assert max(apart[11:]) <= 4.0
 
 
-def held_by_pool(cell: StoredCell) -> dict[str, int]:
+def held_by_pool(cell: RedisCell) -> dict[str, int]:
     """Running tasks by pool."""
     held = dict.fromkeys(WEIGHTS, 0)
-    for job in cell.jobs():
+    for job in cell.jobs.all():
         held[job.id.partition("-")[0]] += sum(group.placed for group in job.groups)
     return held

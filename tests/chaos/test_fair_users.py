@@ -22,7 +22,7 @@ WARM_SECONDS, SECONDS = 10.0, 40.0
 def by_user(cell: RedisCell, machines: range) -> Counter[str]:
     """Running tasks of each user."""
     found = Counter[str]()
-    for run in cell.runs(machines):
+    for run in cell.machines.runs(machines):
         found[run.job.partition("-")[0]] += 0 if run.leaving else ranges.count(run.tasks)
     return found
 
@@ -35,16 +35,18 @@ def test_two_to_one(
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES))
     rng, machines = Random(1), range(MACHINES)
     with made_cell(store_url, f"fair-{schedulers}") as cell:
-        cell.register_executor(DEFAULT_EXECUTOR, "n", 60_000, 0)
-        cell.join(DEFAULT_EXECUTOR, [MachineSpec(f"m{i}", (1_000 * SLOTS, 1_024 * SLOTS)) for i in machines], 0)
+        cell.executors.register(DEFAULT_EXECUTOR, "n", 60_000, 0)
+        cell.machines.join(
+            DEFAULT_EXECUTOR, [MachineSpec(f"m{i}", (1_000 * SLOTS, 1_024 * SLOTS)) for i in machines], 0
+        )
         jobs = [
             JobSpec(f"{user}-{i}", f"{user}-{i}", "drf", (TaskGroup((1_000, 1_024), 2, rng.randint(1_000, 3_000)),),
                     spec={"user": user})
             for i in range(2_500) for user in ("ada", "bob")
         ]  # fmt: skip
         submit(cell, jobs)
-        cell.deregister_executor(
-            cell.register_executor(DEFAULT_EXECUTOR, "n", 60_000, 0), 0, DEFAULT_EXECUTOR, reaped=False
+        cell.executors.deregister(
+            cell.executors.register(DEFAULT_EXECUTOR, "n", 60_000, 0), 0, DEFAULT_EXECUTOR, reaped=False
         )
         running, looks = Counter[str](), 0
         choices = {"drf": {"OMEGA_SCHEDULER": "drf:drf"}}
@@ -60,7 +62,7 @@ def test_two_to_one(
                 running += now
                 looks += 1
                 time.sleep(0.1)
-            members = {name: figures["tasks"] for name, figures in cell.figures().items()}
+            members = {name: figures["tasks"] for name, figures in cell.schedulers.figures().items()}
         assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=within), (members, running)
         assert running.total() > 0.9 * MACHINES * SLOTS * looks, "the cell stays full"
         assert all(members.values()), "all of them place"

@@ -28,7 +28,7 @@ def submitted(url: str) -> list[str]:
     with closing(connect_cell(url, "default")) as cell:
         for number in range(CALLS):
             try:
-                cell.submit([JobSpec(f"j{number}", f"j{number}", "batch", (TaskGroup((1, 1), 1),))], 0, "me")
+                cell.jobs.submit([JobSpec(f"j{number}", f"j{number}", "batch", (TaskGroup((1, 1), 1),))], 0, "me")
             except NotReplicated:
                 if number > 1:
                     break  # each further one waits as long
@@ -40,7 +40,7 @@ def submitted(url: str) -> list[str]:
 def lacking(url: str, acknowledged: list[str]) -> int:
     """Return how many acknowledged jobs a server lacks."""
     with closing(connect_cell(url, "default")) as cell:
-        return len(acknowledged) - len(cell.jobs_by_id(acknowledged))
+        return len(acknowledged) - len(cell.jobs.by_id(acknowledged))
 
 
 @pytest.mark.parametrize(

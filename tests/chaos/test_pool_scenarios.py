@@ -41,8 +41,8 @@ class Stage:
         """Do everything in the order of its times."""
         scenario = self.scenario
         self.import_pools(0.0)
-        if self.cell.epoch_mark().configured:  # schedulers know the pools with the first epoch
-            until(lambda: self.cell.epoch_mark().number > 0, "an epoch")
+        if self.cell.pools.epoch_mark().configured:  # schedulers know the pools with the first epoch
+            until(lambda: self.cell.pools.epoch_mark().number > 0, "an epoch")
         times: list[tuple[float, int, str]] = [(job.get("at", 0.0), i, "job") for i, job in enumerate(scenario.jobs)]
         times += [(each["at"], i, "change") for i, each in enumerate(scenario.changes)]
         times += [(each["at"], i, "expect") for i, each in enumerate(scenario.expect)]
@@ -98,15 +98,15 @@ class Stage:
 
     def story(self) -> str:
         """What people would look at: pools, schedulers, why jobs wait, the last events."""
-        jobs = [("job", "why", job["name"]) for job in self.scenario.jobs if self.cell.job_id(job["name"])]
+        jobs = [("job", "why", job["name"]) for job in self.scenario.jobs if self.cell.jobs.id_of(job["name"])]
         commands = [("pool", "list"), ("scheduler", "list"), *jobs, ("events",)]
         return "\n".join(self.omega.text(*words) for words in commands)
 
     def look(self) -> Seen:
         """The cell now."""
-        running = {job.id: sum(group.placed for group in job.groups) for job in self.cell.jobs()}
+        running = {job.id: sum(group.placed for group in job.groups) for job in self.cell.jobs.all()}
         evicted = sum(ranges.count(fact.event[5]) for fact in seen(self.cell, "evicted"))
-        epoch = self.cell.epoch()
+        epoch = self.cell.pools.epoch()
         known = {} if epoch is None else epoch.pools
         shares = {name: share.fair_share for name, share in known.items()}
         shares |= {} if epoch is None else dict(epoch.jobs)

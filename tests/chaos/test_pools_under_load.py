@@ -56,10 +56,10 @@ class Operator:
 
     def change(self) -> None:
         """One change of the tree."""
-        pools = self.cell.pools()
+        pools = self.cell.pools.get()
         try:
             after = self.rng.choice((self.weigh, self.move, self.limit, self.add, self.remove, self.guarantee))(pools)
-            self.cell.set_pools(after, pools.version, 0, "ada")
+            self.cell.pools.set(after, pools.version, 0, "ada")
             self.changed += 1
         except OmegaError:
             self.refused += 1
@@ -104,21 +104,21 @@ class Operator:
         gang = self.rng.choice((Gang.NO, Gang.NO, Gang.YES, Gang.STRICT))
         ms = self.rng.choice((100, 1_000, 5_000))
         one = job(f"w{self.jobs}", pool, self.rng.randint(1, 30), ms=ms, gang=gang)
-        self.refused += self.cell.submit([one], int(time.time() * 1000), "ada")[0].status != "new"
+        self.refused += self.cell.jobs.submit([one], int(time.time() * 1000), "ada")[0].status != "new"
 
 
 def held(cell: RedisCell, pool: str) -> int:
     """Tasks of the jobs whose names begin with the pool's."""
-    return sum(group.placed for each in cell.jobs() if each.id.startswith(f"{pool}-") for group in each.groups)
+    return sum(group.placed for each in cell.jobs.all() if each.id.startswith(f"{pool}-") for group in each.groups)
 
 
 def comes_to_rest(cell: RedisCell, group: ProcessSupervisor, pools: Sequence[Pool] = FINAL) -> None:
     """Stop everything, set other pools, and see that they reach their shares."""
-    for each in cell.jobs():
+    for each in cell.jobs.all():
         with suppress(OmegaError):
-            cell.stop(each.id, 0, "ada")
-    until(lambda: sum(g.placed for each in cell.jobs() for g in each.groups) == 0, "all is stopped")
-    cell.set_pools(Pools(tuple(pools), (PoolTree(preemption=QUICK),)), cell.pools().version, 0, "ada")
+            cell.jobs.stop(each.id, 0, "ada")
+    until(lambda: sum(g.placed for each in cell.jobs.all() for g in each.groups) == 0, "all is stopped")
+    cell.pools.set(Pools(tuple(pools), (PoolTree(preemption=QUICK),)), cell.pools.get().version, 0, "ada")
     size = MACHINES * SLOTS
     submit(cell, [job(f"{pool.name}-end{i}", pool.name, size // 2) for i in range(4) for pool in pools])
     total = sum(pool.weight or 1.0 for pool in pools)
@@ -137,20 +137,20 @@ def test_operators_change_the_tree_all_the_time(seed: str, store_url: str, tmp_p
         started_processes(cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
         operator = Operator(cell, Random(f"operators/{seed}"))
-        cell.set_pools(Pools((Pool("x0"), Pool("x1"), Pool("x2")), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("x0"), Pool("x1"), Pool("x2")), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             operator.change()
             for _ in range(3):
                 operator.work()
-            if operator.rng.random() < 0.05 and (epoch := cell.epoch()) is not None:
+            if operator.rng.random() < 0.05 and (epoch := cell.pools.epoch()) is not None:
                 halt(group, epoch.by)
                 time.sleep(0.3)
                 resume(group, epoch.by)
             time.sleep(0.05)
         sys.stdout.write(
             f"{operator.changed} changes, {operator.refused} refused, {operator.jobs} jobs, "
-            f"{len(seen(cell, 'evicted'))} evictions, {cell.epoch_mark().number} epochs\n"
+            f"{len(seen(cell, 'evicted'))} evictions, {cell.pools.epoch_mark().number} epochs\n"
         )
         check(cell)
         comes_to_rest(cell, group)
@@ -164,13 +164,13 @@ def test_weights_that_change_each_second(store_url: str, tmp_path: Path) -> None
         started_processes(cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
         trees = (PoolTree(preemption=QUICK),)
-        cell.set_pools(Pools(FINAL, trees), 0, 0, "ada")
+        cell.pools.set(Pools(FINAL, trees), 0, 0, "ada")
         submit(cell, [job(f"w{i}-{pool.name}", pool.name, 48) for i in range(4) for pool in FINAL])
         for number in range(12):
             time.sleep(1.0)
             weights = (1.0, 2.0, 3.0)[number % 3 :] + (1.0, 2.0, 3.0)[: number % 3]
             pools = tuple(replace(pool, weight=weight) for pool, weight in zip(FINAL, weights, strict=True))
-            cell.set_pools(Pools(pools, trees), cell.pools().version, 0, "ada")
+            cell.pools.set(Pools(pools, trees), cell.pools.get().version, 0, "ada")
         check(cell)
         comes_to_rest(cell, group)
 
@@ -182,10 +182,10 @@ def test_a_user_with_ten_thousand_jobs_holds_up_nobody(store_url: str, tmp_path:
             cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}", lease_ms=10_000
         ) as group,
     ):
-        cell.set_pools(Pools((Pool("a"),), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a"),), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
         for start in range(0, 10_000, 1_000):
             submit(cell, [job(f"c{i}", "", user="crowd") for i in range(start, start + 1_000)])
-        until(lambda: sum(g.placed for each in cell.jobs() for g in each.groups) == MACHINES * SLOTS, "all is full")
+        until(lambda: sum(g.placed for each in cell.jobs.all() for g in each.groups) == MACHINES * SLOTS, "all is full")
         began = time.monotonic()
         submit(cell, [job(f"a-{i}", "a", 24) for i in range(4)])
         until(lambda: held(cell, "a") == MACHINES * SLOTS // 2, "half of the cell")
@@ -201,7 +201,7 @@ def test_two_hundred_pools_come_late(store_url: str, tmp_path: Path) -> None:
         started_processes(cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
         pools = [Pool(f"p{i}") for i in range(200)]
-        cell.set_pools(Pools(tuple(pools), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
+        cell.pools.set(Pools(tuple(pools), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
         submit(cell, [job("p0-all", "p0", MACHINES * SLOTS)])
         until(lambda: held(cell, "p0") == MACHINES * SLOTS, "all is full")
         submit(cell, [job(f"p{i}-j", f"p{i}", 3) for i in range(1, 60)])
@@ -221,7 +221,7 @@ def test_gangs_larger_than_their_share_wait(store_url: str, tmp_path: Path) -> N
         made_cell(store_url, "gangs", MACHINES) as cell,
         started_processes(cell, store_url, tmp_path, *SCHEDULERS, f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
-        cell.set_pools(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=QUICK),)), 0, 0, "ada")
         submit(cell, [job("a-all", "a", size)])
         until(lambda: held(cell, "a") == size, "all is full")
         submit(cell, [job(f"b-g{i}", "b", size // 2 + 8, gang=Gang.STRICT) for i in range(4)])

@@ -118,7 +118,7 @@ class Ladder:
     def end(self) -> None:
         """Return when every task has ended."""
         until(lambda: not unfinished(self.cell), "all tasks end", 120.0)
-        until(lambda: all(agent.lives for agent in self.cell.agents().values()), "the agents live")
+        until(lambda: all(agent.lives for agent in self.cell.executors.agents().values()), "the agents live")
 
 
 def guards(top: Path) -> list[int]:
@@ -207,7 +207,7 @@ def test_kill_omega_up(store_url: str, tmp_path: Path, monkeypatch: pytest.Monke
             up = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
             assert up.stdout is not None
             pids = json.loads(up.stdout.readline())["processes"]
-            cell.members()
+            cell.schedulers.members()
             jobs.append(book.job(f"j{number}", 2, 1.0 if number + 1 < rounds() else 0.1))
             submit(cell, jobs[-1:])
             until(lambda: book.page(jobs[-1].id, 0).starts, "a task runs")

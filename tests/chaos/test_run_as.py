@@ -38,11 +38,11 @@ def test_a_task_of_another_user_reaches_nothing_of_the_agent(tmp_path: Path) -> 
                 program("scheduler", "run", "batch", state=_made(top / "s"), store=store),
                 program("agent", "--name", "h1", "--run-as", "nobody", state=_made(top / "a"), store=store),
             ):
-                until(lambda: cell.machine_index("h1") is not None, "the agent lives")
-                cell.members()
+                until(lambda: cell.machines.index_of("h1") is not None, "the agent lives")
+                cell.schedulers.members()
                 command = {"command": ["sh", "-c", script], "grace": 100}
                 submit(cell, [JobSpec("r", "r", "batch", (TaskGroup((100, 64), 1, 0, command),))])
-                until(lambda: cell.job("r").groups[0].finished, "the task ran")  # type: ignore[union-attr]
+                until(lambda: cell.jobs.get("r").groups[0].finished, "the task ran")  # type: ignore[union-attr]
             (place,) = (top / "a").glob("agents/secret/h1/tasks/r.*")
             said = (place / "stdout.0").read_text().splitlines()
             assert said[:2] == ["nobody", str(place / "work")]

@@ -38,7 +38,7 @@ def test_a_slot_moves_back_and_forth_under_load(atomic: bool, tmp_path: Path, mo
             load.work(30)
         submitted, commits = load.client.acknowledged, load.commits
         account = load.end()
-        jobs = load.cell.jobs_by_id([each.job for each in (*submitted, *commits.submitted)])
+        jobs = load.cell.jobs.by_id([each.job for each in (*submitted, *commits.submitted)])
         still = [length for _, length in commits.gaps]
         text = f"{name}: {MOVES} moves, median {median(moves):.2f} s, longest {max(moves):.2f} s\n"
         text += f"longest time without an acknowledged commit {max(still, default=0.0):.2f} s\n"

@@ -49,10 +49,10 @@ def submit_some(cell: RedisCell, rng: Random, turn: int) -> int:
     mixed = mixed_jobs(rng, TASKS_PER_TURN, f"soak-{turn}")
     jobs = [replace(job, spec={"pool": rng.choice(("a", "b", "c"))}) for job in mixed]
     now_ms = int(time.time() * 1000)
-    answers = cell.submit(jobs, now_ms, "ada")
+    answers = cell.jobs.submit(jobs, now_ms, "ada")
     assert {answer.status for answer in answers} == {"new"}
     if turn % 10 == 0:
-        cell.stop(jobs[0].id, now_ms, "ada")
+        cell.jobs.stop(jobs[0].id, now_ms, "ada")
     return len(jobs)
 
 
@@ -65,7 +65,7 @@ def test_memory_is_flat_under_steady_load(tmp_path: Path) -> None:
         started_processes(cell, store.url, tmp_path, *MEMBERS, lease_ms=10_000) as group,
         connect(store.url) as client,
     ):
-        cell.set_pools(Pools((Pool("a"), Pool("b", weight=2), Pool("c", weight=3))), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a"), Pool("b", weight=2), Pool("c", weight=3))), 0, 0, "ada")
         processes = {"store": store.pid} | {name: process.pid for name, process in group.members.items()}
         start = time.monotonic()
         sampled, turn = start, 0

@@ -62,7 +62,7 @@ class World:
         ]
         self.jobs += wave
         try:
-            self.cell.submit(wave, int(time.time() * 1000), "ada")
+            self.cell.jobs.submit(wave, int(time.time() * 1000), "ada")
         except StoreError:
             self.unacknowledged += wave
         else:
@@ -161,7 +161,7 @@ FAULTS = {
 def settle(world: World) -> None:
     """Wait until all is over; what the store took back, or never acknowledged, is submitted again."""
     if not world.forgets:
-        until(lambda: all(world.cell.job(job.id) for job in world.acknowledged), "acknowledged jobs are there", 15)
+        until(lambda: all(world.cell.jobs.get(job.id) for job in world.acknowledged), "acknowledged jobs are there", 15)
     submit_again(world.cell, world.jobs)
     until(lambda: not unfinished(world.cell), "every task runs to its end")
     assert world.group.dead() == {}, {each: world.group.last_words(each) for each in world.group.dead()}

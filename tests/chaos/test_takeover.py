@@ -129,8 +129,8 @@ class Rounds:
             break_it()
             self.work(self.passed(1.5))
             mend()
-            self.work(lambda: all(self.cell.members().get(each, (0, False))[1] for each in SCHEDULERS))
-            until(lambda: not self.cell.queue_depths(), "all is placed")
+            self.work(lambda: all(self.cell.schedulers.members().get(each, (0, False))[1] for each in SCHEDULERS))
+            until(lambda: not self.cell.schedulers.queue_depths(), "all is placed")
         facts = all_facts(self.cell, began)
         worst = max(waits(facts).values())
         back = max((fact.at_ms - broken for fact in facts if fact.event[0] == "enlist"), default=0)
@@ -217,12 +217,12 @@ def test_the_tasks_of_an_agent_that_died_run_elsewhere_within_its_lease(
         started_processes(cell, store_url, tmp_path, "agent/a", "agent/b", "batch/0", lease_ms=lease_ms) as group,
     ):
         submit(cell, [job])
-        until(lambda: not cell.queue_depths(), "all tasks are placed")
+        until(lambda: not cell.schedulers.queue_depths(), "all tasks are placed")
         machine = int(seen(cell, "place")[0].event[1])
         with sleeper.asleep():
             killed = now_ms()
-            group.kill(f"agent/{cell.machines()[machine].name}")
-            until(lambda: seen(cell, "lost") and not cell.queue_depths(), "its tasks are placed elsewhere")
+            group.kill(f"agent/{cell.machines.all()[machine].name}")
+            until(lambda: seen(cell, "lost") and not cell.schedulers.queue_depths(), "its tasks are placed elsewhere")
         lost = min(fact.at_ms for fact in seen(cell, "lost"))
         again = max(fact.at_ms for fact in seen(cell, "place"))
         most = (AGENT_LEASES + NOTICED) * lease_ms + ATTEMPT_MS + sleeper.late_ms

@@ -116,15 +116,15 @@ class Commits(Witness):
         """Submit some jobs, place each by a commit of its own, and end them together."""
         names = [f"probe-{number}-{each}" for each in range(PROBES)]
         specs = [JobSpec(name, name, "probe", (TaskGroup((1, 1), 1),)) for name in names]
-        self._insist(lambda: self.cell.submit(specs, now_ms(), "probe"))
+        self._insist(lambda: self.cell.jobs.submit(specs, now_ms(), "probe"))
         self._note(self.submitted, names)
         for name in names:
             reply = self._commit(Transaction(name, (Claim(self.machine, 0, 1),)))
             if reply.outcomes[0].placed:
                 self._note(self.placed, [name], reply.position.version)
-        runs = [run for run in self._insist(lambda: self.cell.runs([self.machine])) if run.job in names]
+        runs = [run for run in self._insist(lambda: self.cell.machines.runs([self.machine])) if run.job in names]
         ends = [TaskEnd(self.machine, run.placement, EndKind.FINISHED, "0", "", run.job) for run in runs]
-        counts = self._insist(lambda: self.cell.end(ends, now_ms(), "probe"))
+        counts = self._insist(lambda: self.cell.executors.end(ends, now_ms(), "probe"))
         # Without an effect: the placement was lost with another server, or the reply of the call before this one.
         self._note(self.ended, [run.job for run, count in zip(runs, counts, strict=True) if count])
 
@@ -150,7 +150,7 @@ class Commits(Witness):
         if self._membership is None:
             nonce = f"n{time.monotonic_ns()}"
             self._membership = self._insist(
-                lambda: self.cell.register_scheduler(self.member, nonce, LEASE_MS, now_ms())
+                lambda: self.cell.schedulers.register(self.member, nonce, LEASE_MS, now_ms())
             )
         self._number += 1
         request = CommitRequest(self._membership, self._number, [transaction], self._position, now_ms())
@@ -159,11 +159,11 @@ class Commits(Witness):
         def sent() -> Reply:
             nonlocal begun
             if begun:
-                self.cell.resend()
+                self.cell.schedulers.resend()
             else:
                 begun = True
-                self.cell.begin(request)
-            return self.cell.finish()
+                self.cell.schedulers.begin(request)
+            return self.cell.schedulers.finish()
 
         reply = self._insist(sent)
         self._position = reply.position

@@ -78,8 +78,8 @@ def omega(store_url: str, cell: RedisCell) -> Omega:
 
 def join(cell: RedisCell, number: int, capacity: tuple[int, ...] = (4000, 4096), prefix: str = "m") -> None:
     """Let machines join under the executor that `omega up` plays."""
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec(f"{prefix}{i}", capacity) for i in range(number)], 1_000)
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec(f"{prefix}{i}", capacity) for i in range(number)], 1_000)
 
 
 def eventually(what: Callable[[], bool]) -> None:

@@ -59,7 +59,7 @@ def at_home(cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """An agent on this computer, and a scheduler."""
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
     with scheduler(cell), agent(cell, tmp_path) as made:
-        eventually(lambda: cell.machine_index("h1") is not None)
+        eventually(lambda: cell.machines.index_of("h1") is not None)
         yield made
 
 
@@ -145,7 +145,7 @@ def test_what_is_missing_is_said_with_its_reason(
 ) -> None:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
     with scheduler(cell), agent(cell, tmp_path) as made:
-        eventually(lambda: cell.machine_index("h1") is not None)
+        eventually(lambda: cell.machines.index_of("h1") is not None)
         job = omega.json("job", "run", "--name", "long", "--follow", "--", "sh", "-c", LONG)["jobs"][0]["id"]
         monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
         for key in made.places.task_keys():
@@ -282,7 +282,7 @@ def test_what_a_stopped_task_answered_is_kept(
     eventually(lambda: omega.run("job", "logs", "a").stdout == "up\n")
     answer = omega.json("job", "stop", "a", "--wait")["jobs"][0]
     assert (answer["ended"], answer["stopping"]) == (1, False)
-    assert not at_home.cell.runs([0])
+    assert not at_home.cell.machines.runs([0])
     (task,) = omega.json("job", "tasks", "a")["tasks"]
     assert (task["state"], task["exit_status"], task["reason"]) == ("stopped", status, reason)
     assert omega.json("cell", "verify")["ok"]
@@ -311,12 +311,12 @@ def test_a_drained_machine_is_emptied_by_its_deadline(
     eventually(lambda: omega.json("job", "status", "move")["counts"]["pending"] == 1)
     assert [event["reason"] for event in omega.json("events", "--kind", "evicted")["events"]] == ["drain"]
     omega.run("machine", "up", "h1")
-    assert cell.deadlines() == {}
+    assert cell.machines.deadlines() == {}
 
 
 def test_a_name_that_is_taken(omega: Omega, cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path))
-    cell.register_agent("h1", "another", LEASE_MS, 0)
+    cell.executors.register_agent("h1", "another", LEASE_MS, 0)
     said = omega.error("agent", "--name", "h1")
     assert said == "agent h1: another one lives under this name; choose another with --name, or stop it"
     join(cell, 1)

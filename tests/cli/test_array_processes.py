@@ -26,7 +26,7 @@ ARRAYS = {
 def at_home(cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     with scheduler(cell), agent(cell, tmp_path / "state"), looked_after(cell, "batch"):
-        eventually(lambda: cell.machine_index("h1") is not None)
+        eventually(lambda: cell.machines.index_of("h1") is not None)
         yield
 
 
@@ -46,12 +46,12 @@ def lines(to: Path, name: str) -> dict[int, list[str]]:
 
 def until_its_end(omega: Omega, cell: RedisCell) -> None:
     """Wait, as long as tasks go on ending, for the end of the job."""
-    job = cell.job_id("many")
+    job = cell.jobs.id_of("many")
 
     def moves(since: dict[str, int]) -> Callable[[], bool]:
-        return lambda: cell.job_id("many") != job or omega.json("job", "status", "many")["counts"] != since
+        return lambda: cell.jobs.id_of("many") != job or omega.json("job", "status", "many")["counts"] != since
 
-    while job is not None and cell.job_id("many") == job:
+    while job is not None and cell.jobs.id_of("many") == job:
         eventually(moves(omega.json("job", "status", "many")["counts"]))
 
 

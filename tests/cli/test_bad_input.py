@@ -42,7 +42,7 @@ def test_bytes_that_are_no_text(omega: Omega, cell: RedisCell, words: tuple[str,
     said = omega.error(*words)
     assert "\\udcff" in said
     assert said.endswith("is not valid UTF-8; write it in UTF-8")
-    assert (cell.jobs(), cell.machines()) == ([], [])
+    assert (cell.jobs.all(), cell.machines.all()) == ([], [])
 
 
 def test_types_of_options_are_named_in_plain_words(omega: Omega) -> None:
@@ -294,14 +294,14 @@ def test_attributes_of_machines_with_mistakes(omega: Omega, given: tuple[str, ..
 
 
 def test_duplicate_name(omega: Omega, cell: RedisCell) -> None:
-    cell.submit([JobSpec("4f1c", "crawl", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
+    cell.jobs.submit([JobSpec("4f1c", "crawl", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
     taken = "job crawl: the name is taken by the live job 4f1c; wait for it, stop it, or choose another name"
     assert omega.error("job", "run", "--name", "crawl") == taken
     assert omega.error("job", "submit", "-", given="name: crawl\ntasks: [{}]\n") == taken
 
 
 def test_a_file_goes_in_whole_or_not_at_all(omega: Omega, cell: RedisCell) -> None:
-    cell.submit([JobSpec("4f1c", "crawl", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
+    cell.jobs.submit([JobSpec("4f1c", "crawl", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
     two = "- {name: new, tasks: [{}]}\n- {name: crawl, tasks: [{}]}\n"
     assert "the name is taken by the live job 4f1c" in omega.error("job", "submit", "-", given=two)
     assert omega.json("job", "list")["total"] == 1

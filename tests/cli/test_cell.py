@@ -40,7 +40,7 @@ def test_create_with_other_resources(store_url: str) -> None:
     assert said == f"cell {name} created · cpu, gpu · 2 machines · 1 cpu · 8 gpu\n"
     assert Omega(store_url, name).json("cell", "status")["machines"]["offline"] == 2, "no executor runs"
     with connect(store_url) as client:
-        RedisCell.open(client, name).register_executor("here", "n", 60_000, 0)
+        RedisCell.open(client, name).executors.register("here", "n", 60_000, 0)
     assert Omega(store_url, name).json("cell", "status")["utilisation"] == {
         "cpu": {"allocated": 0, "capacity": 1000, "fraction": 0.0},
         "gpu": {"allocated": 0, "capacity": 8, "fraction": 0.0},
@@ -171,10 +171,10 @@ def test_a_cell_of_another_schema_can_only_be_deleted(omega: Omega, cell: RedisC
 
 def test_status_counts_what_there_is(omega: Omega, cell: RedisCell) -> None:
     join(cell, 4, (2000, 1024))
-    cell.set_machine_state(3, MachineState.DOWN, 1, "ada")
-    cell.set_machine_state(2, MachineState.DRAINED, 1, "ada")
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((500, 0), 2, 60_000),))], 1, "ada")
-    cell.submit([JobSpec("b", "b", "service", (TaskGroup((1, 1), 7),))], 1, "ada")
+    cell.machines.set_state(3, MachineState.DOWN, 1, "ada")
+    cell.machines.set_state(2, MachineState.DRAINED, 1, "ada")
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((500, 0), 2, 60_000),))], 1, "ada")
+    cell.jobs.submit([JobSpec("b", "b", "service", (TaskGroup((1, 1), 7),))], 1, "ada")
     with scheduler(cell):
         omega.run("job", "wait", "a", "--timeout", "0.3", code=124)
         found = omega.json("cell", "status")
@@ -309,7 +309,7 @@ def test_a_summary_of_a_cell_that_changes_is_marked_approximate(
         answer = sums(own)
         name = f"late{len(late)}"
         late.append(name)
-        own.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1, 5),))], 0, "ada")
+        own.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1, 5),))], 0, "ada")
         return answer
 
     monkeypatch.setattr(RedisCell, "sums", changing)

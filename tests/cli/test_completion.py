@@ -43,7 +43,7 @@ def test_what_a_shell_would_run_is_not_offered(omega: Omega, cell: RedisCell, na
 
 def test_machines_schedulers_kinds_and_cells(omega: Omega, cell: RedisCell) -> None:
     join(cell, 3)
-    cell.register_scheduler("batch/7", "nonce", 60_000, 1)
+    cell.schedulers.register("batch/7", "nonce", 60_000, 1)
     assert completed(omega, "machine", "drain", "m") == ["m0", "m1", "m2"]
     assert completed(omega, "machine", "status", "m1") == ["m1"]
     assert completed(omega, "scheduler", "status", "") == ["batch/7"]

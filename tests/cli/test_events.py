@@ -22,29 +22,29 @@ GROUP = (TaskGroup((1000, 100), 2),)
 
 
 def commit(cell: RedisCell, membership: Membership, number: int, *transactions: Transaction) -> None:
-    cell.commit(CommitRequest(membership, number, transactions, Position(), 5_000 + number))
+    cell.schedulers.commit(CommitRequest(membership, number, transactions, Position(), 5_000 + number))
 
 
 def lived(cell: RedisCell) -> None:
     """Let everything that the log can tell happen once; versions 1 to 17."""
     join(cell, 2, (2000, 4096))
-    cell.submit([JobSpec("4f1c09", "crawl", "batch", GROUP, 7)], 2_000, "ada")
-    one = cell.register_scheduler("batch/0", "nonce", 60_000, 3_000)
+    cell.jobs.submit([JobSpec("4f1c09", "crawl", "batch", GROUP, 7)], 2_000, "ada")
+    one = cell.schedulers.register("batch/0", "nonce", 60_000, 3_000)
     claim = Claim(0, 0, 1, seen=0)
     commit(cell, one, 1, Transaction("4f1c09", (claim, Claim(1, 0, 1, seen=0))))
-    cell.end([TaskEnd(0, 1, EndKind.FAILED, "0", "exit:3")], 6_000, "agent")
-    cell.set_machine_state(1, MachineState.DOWN, 7_000, "ada")
-    cell.stop("4f1c09", 8_000, "ada")
-    cell.set_machine_capacity(0, (1500, 2048), 9_000, "ada")
-    cell.submit([JobSpec("b", "big", "batch", (TaskGroup((1500, 0), 3),))], 9_100, "ada")
+    cell.executors.end([TaskEnd(0, 1, EndKind.FAILED, "0", "exit:3")], 6_000, "agent")
+    cell.machines.set_state(1, MachineState.DOWN, 7_000, "ada")
+    cell.jobs.stop("4f1c09", 8_000, "ada")
+    cell.machines.set_capacity(0, (1500, 2048), 9_000, "ada")
+    cell.jobs.submit([JobSpec("b", "big", "batch", (TaskGroup((1500, 0), 3),))], 9_100, "ada")
     commit(cell, one, 2, Transaction("b", (Claim(0, 0, 3, seen=0),), Mode.INCREMENTAL, Detection.FINE))
-    cell.end([TaskEnd(0, 3, EndKind.EVICTED, "0", "drain")], 9_300, "ada")
-    cell.end([TaskEnd(0, 3, EndKind.LEFT, "0")], 9_400, "agent")
-    cell.set_limits("batch", Limits((None, 3000), 9, (1, 5)), 9_500, "ada")
+    cell.executors.end([TaskEnd(0, 3, EndKind.EVICTED, "0", "drain")], 9_300, "ada")
+    cell.executors.end([TaskEnd(0, 3, EndKind.LEFT, "0")], 9_400, "agent")
+    cell.pools.set_limits("batch", Limits((None, 3000), 9, (1, 5)), 9_500, "ada")
     cell.client.delete(f"omega:1:{{{cell.name}}}:lease:batch/0")
-    cell.deregister_scheduler(one, 9_600, reaped=True)
-    two = cell.register_scheduler("batch/0", "nonce2", 60_000, 9_700)
-    cell.deregister_scheduler(two, 9_800)
+    cell.schedulers.deregister(one, 9_600, reaped=True)
+    two = cell.schedulers.register("batch/0", "nonce2", 60_000, 9_700)
+    cell.schedulers.deregister(two, 9_800)
 
 
 @pytest.fixture
@@ -140,14 +140,14 @@ def test_sentences(omega: Omega, old_cell: RedisCell) -> None:
 
 
 def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell) -> None:
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec(f"m{i}", (2000, 4096)) for i in range(9)], 1)
-    cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", GROUP) for i in range(5)], 2, "ada")
-    one = cell.register_scheduler("batch/0", "nonce", 60_000, 3)
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec(f"m{i}", (2000, 4096)) for i in range(9)], 1)
+    cell.jobs.submit([JobSpec(f"j{i}", f"j{i}", "batch", GROUP) for i in range(5)], 2, "ada")
+    one = cell.schedulers.register("batch/0", "nonce", 60_000, 3)
     commit(cell, one, 1, *(Transaction(f"j{i}", (Claim(i, 0, 2, seen=0),)) for i in range(5)))
-    cell.submit([JobSpec("k", "k", "batch", (TaskGroup((1, 1), 4),))], 2, "ada")
+    cell.jobs.submit([JobSpec("k", "k", "batch", (TaskGroup((1, 1), 4),))], 2, "ada")
     commit(cell, one, 2, Transaction("k", tuple(Claim(i, 0, 1, seen=0) for i in range(5, 9))))
-    cell.end([TaskEnd(i, i + 1, EndKind.FINISHED) for i in range(5)], 4, "here")
+    cell.executors.end([TaskEnd(i, i + 1, EndKind.FINISHED) for i in range(5)], 4, "here")
     assert [text for _, _, text in sentences(omega)] == [
         "here joined (incarnation 1)",
         "9 machines joined",
@@ -204,7 +204,7 @@ def test_follow_prints_json_lines_as_they_happen(omega: Omega, cell: RedisCell) 
     with start(*words) as process:
         assert process.stdout is not None
         omega.run("machine", "drain", "m0")
-        eventually(lambda: bool(cell.machines()))
+        eventually(lambda: bool(cell.machines.all()))
         assert json.loads(process.stdout.readline())["state"] == "drained"
         omega.run("machine", "up", "m0")
         assert json.loads(process.stdout.readline())["state"] == "up"

@@ -34,20 +34,22 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
         open_door.setattr(model, "check_word", lambda _, value: value)
         open_door.setattr("omega.cellstate.redis.calls._author", lambda name: name)
         machines = [MachineSpec("m0", (4000, 4096), {"rack": EVIL, EVIL: "x"}), MachineSpec(f"m{EVIL}", (1, 1))]
-        cell.register_executor("here", "n", 600_000, 1)
-        cell.join("here", machines[:1], 1)
-        cell.join(f"here{EVIL}", machines[1:], 1)
+        cell.executors.register("here", "n", 600_000, 1)
+        cell.machines.join("here", machines[:1], 1)
+        cell.machines.join(f"here{EVIL}", machines[1:], 1)
         said = {"name": EVIL, "command": ["sh", EVIL], "constraints": [f"rack == '{EVIL}'"]}
         about = {"user": EVIL, "environment": {EVIL: EVIL}, "pool": EVIL, "simulate": True}
         for number, fits in ((1, True), (2, False)):
             groups = (TaskGroup((100, 1) if fits else (10**6, 1), 1, 0, {**said, "constraints": []} if fits else said),)
-            cell.submit([JobSpec(f"j{number}", f"job{number}{EVIL}", "batch", groups, spec=about)], 1, f"ada{EVIL}")
+            cell.jobs.submit(
+                [JobSpec(f"j{number}", f"job{number}{EVIL}", "batch", groups, spec=about)], 1, f"ada{EVIL}"
+            )
     return cell
 
 
 def test_no_control_reaches_the_terminal(omega: Omega, hostile: RedisCell) -> None:
     with scheduler(hostile):
-        eventually(lambda: len(hostile.pending().get("batch", [])) == 1)
+        eventually(lambda: len(hostile.schedulers.pending().get("batch", [])) == 1)
     for words in SHOWS:
         given = "name: a\ntasks: [{}]\n" if "-" in words else None
         for mode in ((), ("--json",)):

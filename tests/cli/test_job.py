@@ -33,7 +33,7 @@ def crawl(tmp_path: Path) -> str:
 
 
 def test_submit_says_what_became_of_each_job(omega: Omega, cell: RedisCell, crawl: str) -> None:
-    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
+    cell.schedulers.register("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
     Path(crawl).write_text(CRAWL.replace("simulate: true\n", ""))
     submitted = {"id": "crawl-1", "name": "crawl", "status": "submitted", "tasks": 5, "modify_index": 4}
@@ -66,7 +66,7 @@ def test_submit_takes_lists_several_files_and_stdin(omega: Omega, tmp_path: Path
 def test_more_jobs_than_one_call_takes(omega: Omega, cell: RedisCell) -> None:
     jobs = "\n".join(f"- {{name: j{i}, tasks: [{{}}]}}" for i in range(1201))
     assert len(omega.json("job", "submit", "-", given=jobs)["jobs"]) == 1201
-    assert len(cell.jobs()) == 1201
+    assert len(cell.jobs.all()) == 1201
     assert omega.run("job", "list").stderr == "… 1,151 older jobs (--before 1152, --limit)\n"
 
 
@@ -75,7 +75,7 @@ def test_run_submits_one_job(omega: Omega, cell: RedisCell) -> None:
     words = ("--name", "n", "--kind", "service", "--count", "3", "--cpu", "500m", "--memory", "1Gi")
     more = ("--duration", "1m30s", "--precedence", "7", "--strict-gang", "--", "python3", "-c", "pass")
     found = omega.json("job", "run", *words, *more)["jobs"][0]
-    job = cell.job(found["id"])
+    job = cell.jobs.get(found["id"])
     assert job is not None
     assert (job.name, job.kind, job.precedence, job.gang, job.gang_min) == ("n", "service", 7, Gang.STRICT, 0)
     assert (job.groups[0].need, job.groups[0].total, job.groups[0].duration_ms) == ((500, 1024), 3, 90_000)
@@ -114,7 +114,7 @@ def test_a_job_larger_than_any_machine_is_taken_with_a_warning(omega: Omega, cel
 
 
 def test_a_job_that_no_machine_holds_jointly_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
-    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
+    cell.schedulers.register("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1, (8000, 100), "thin")
     join(cell, 1, (100, 8192), "fat")
     warnings = omega.json("job", "run", "--name", "both", "--cpu", "8", "--memory", "8Gi")["warnings"]
@@ -122,7 +122,7 @@ def test_a_job_that_no_machine_holds_jointly_is_taken_with_a_warning(omega: Omeg
 
 
 def test_a_job_on_a_cell_without_machines_is_taken_with_a_warning(omega: Omega, cell: RedisCell) -> None:
-    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
+    cell.schedulers.register("batch/0", "n" * 16, 60_000, 1)
     warnings = omega.json("job", "run", "--name", "a")["warnings"]
     assert warnings == [f"job a: no machine of cell {omega.cell} is up; it stays pending until one is"]
 
@@ -130,7 +130,7 @@ def test_a_job_on_a_cell_without_machines_is_taken_with_a_warning(omega: Omega, 
 def test_list(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     assert omega.json("job", "list") == {"cell": omega.cell, "total": 0, "next": None, "jobs": []}
-    cell.submit([JobSpec("one", "first", "batch", (TaskGroup((1, 1), 3),), 5, Gang.YES)], 1_000, "ada")
+    cell.jobs.submit([JobSpec("one", "first", "batch", (TaskGroup((1, 1), 3),), 5, Gang.YES)], 1_000, "ada")
     found = omega.json("job", "list")["jobs"][0]
     assert found.pop("age_seconds") > 0
     assert found == {
@@ -164,8 +164,8 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
 
 def test_list_chooses(omega: Omega, cell: RedisCell) -> None:
     group, names = (TaskGroup((1, 1), 1),), ("batch1", "batch2", "service1", "service2")
-    cell.submit([JobSpec(name, name, name[:-1], group) for name in names], 1, "ada")
-    cell.stop("batch1", 2, "ada")
+    cell.jobs.submit([JobSpec(name, name, name[:-1], group) for name in names], 1, "ada")
+    cell.jobs.stop("batch1", 2, "ada")
 
     def chosen(*words: str) -> list[str]:
         return [job["id"] for job in omega.json("job", "list", *words)["jobs"]]
@@ -193,20 +193,22 @@ def test_list_chooses(omega: Omega, cell: RedisCell) -> None:
 )
 def test_reasons_of_pending_jobs(omega: Omega, cell: RedisCell, spec: JobSpec, reason: str) -> None:
     join(cell, 2)
-    cell.set_limits("small", Limits((500, None), None, (0, 9)), 1, "ada")
-    cell.set_limits("few", Limits((None, None), 0), 1, "ada")
+    cell.pools.set_limits("small", Limits((500, None), None, (0, 9)), 1, "ada")
+    cell.pools.set_limits("few", Limits((None, None), 0), 1, "ada")
     for kind in ("batch", "small", "few"):
-        cell.register_scheduler(f"{kind}/0", "nonce", 60_000, 1)
-    cell.submit([spec], 1, "ada")
+        cell.schedulers.register(f"{kind}/0", "nonce", 60_000, 1)
+    cell.jobs.submit([spec], 1, "ada")
     assert omega.json("job", "list")["jobs"][0]["reason"] == reason
 
 
 def test_reasons_of_jobs_that_are_not_pending(omega: Omega, cell: RedisCell) -> None:
     group = (TaskGroup((1, 1), 1),)
-    cell.submit([JobSpec("held", "held", "batch", group)], 1, "ada", held=True)
-    cell.submit([JobSpec("given-up", "given-up", "batch", group), JobSpec("halt", "halt", "batch", group)], 1, "ada")
-    cell.stop("given-up", 1, "batch/0", JobState.ABANDONED)
-    cell.stop("halt", 1, "ada")
+    cell.jobs.submit([JobSpec("held", "held", "batch", group)], 1, "ada", held=True)
+    cell.jobs.submit(
+        [JobSpec("given-up", "given-up", "batch", group), JobSpec("halt", "halt", "batch", group)], 1, "ada"
+    )
+    cell.jobs.stop("given-up", 1, "batch/0", JobState.ABANDONED)
+    cell.jobs.stop("halt", 1, "ada")
     found = {job["id"]: (job["state"], job["reason"]) for job in omega.json("job", "list")["jobs"]}
     assert found == {"held": ("held", "HELD"), "given-up": ("abandoned", "CONFLICTS"), "halt": ("stopped", None)}
 
@@ -305,14 +307,14 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
 def test_a_job_is_found_by_id_prefix_or_name(omega: Omega, cell: RedisCell) -> None:
     group = (TaskGroup((1, 1), 1),)
     jobs = [JobSpec("4f1c09ab", "crawl", "batch", group), JobSpec("4f2d", "sort", "batch", group)]
-    cell.submit(jobs, 1, "ada")
+    cell.jobs.submit(jobs, 1, "ada")
     for asked in ("4f1c09ab", "4f1", "crawl"):
         assert omega.json("job", "status", asked)["id"] == "4f1c09ab"
     said = omega.error("job", "status", "4f")
     assert said == f"job '4f': 2 jobs of cell {omega.cell} begin so (4f1c09ab, 4f2d); write more of the id"
     omega.run("job", "stop", "crawl")
     assert omega.json("job", "status", "crawl")["state"] == "stopped"
-    cell.submit([JobSpec("77", "crawl", "batch", group)], 1, "ada")
+    cell.jobs.submit([JobSpec("77", "crawl", "batch", group)], 1, "ada")
     assert omega.json("job", "status", "crawl")["id"] == "77"
 
 
@@ -335,7 +337,7 @@ def test_stop_ends_what_runs_and_may_be_repeated(omega: Omega, cell: RedisCell) 
         assert omega.text("job", "stop", "late").endswith("  late  stopped already, processes still run\n")
         assert omega.json("job", "status", "late")["summary"]["stopping"] == 9
     with executor(cell):
-        eventually(lambda: not cell.runs([0, 1, 2]))
+        eventually(lambda: not cell.machines.runs([0, 1, 2]))
     assert omega.json("cell", "verify")["ok"]
 
 
@@ -354,7 +356,7 @@ def test_stop_of_a_job_that_has_ended(omega: Omega, cell: RedisCell) -> None:
 
 
 def test_list_in_pages(omega: Omega, cell: RedisCell) -> None:
-    cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1),)) for i in range(5)], 1, "ada")
+    cell.jobs.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1),)) for i in range(5)], 1, "ada")
     first = omega.json("job", "list", "--limit", "2")
     assert ([job["id"] for job in first["jobs"]], first["total"]) == (["j3", "j4"], 5)
     second = omega.json("job", "list", "--limit", "2", "--before", str(first["next"]))
@@ -389,7 +391,7 @@ def test_one_warning_is_for_all_jobs_and_groups_with_the_same_fault(omega: Omega
 
 def test_relations_that_cannot_act_warn(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
-    cell.submit(
+    cell.jobs.submit(
         [
             JobSpec("db", "db", "batch", (TaskGroup((100, 100), 1),)),
             JobSpec("old", "old", "batch", (TaskGroup((1, 1), 1),)),
@@ -397,7 +399,7 @@ def test_relations_that_cannot_act_warn(omega: Omega, cell: RedisCell) -> None:
         1,
         "ada",
     )
-    cell.stop("old", 2, "ada")
+    cell.jobs.stop("old", 2, "ada")
     given = json.dumps(
         [
             {"name": "a", "tasks": [{"apart_from": "a"}, {"near": {"job": "a"}}]},

@@ -29,7 +29,7 @@ def test_jobs_of_a_file_may_stand_in_any_order(omega: Omega, cell: RedisCell) ->
     join(cell, 1)
     ids = submit(omega, CHAIN)
     assert list(ids) == ["extract", "check", "load"]
-    found = {job.name: job for job in cell.jobs()}
+    found = {job.name: job for job in cell.jobs.all()}
     assert (found["load"].after, found["check"].after) == ((After(ids["check"], True),), (After(ids["extract"]),))
     assert listed(omega)["load"] == ("held", "DEPENDENCY")
     assert f"waits for     check ({ids['check'][:4]}) to end" in omega.text("job", "status", "load")
@@ -69,7 +69,7 @@ def test_run_after(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
     first = omega.json("job", "run", "--name", "first")["jobs"][0]["id"]
     omega.text("job", "run", "--name", "second", "--after", "first", "--after", f"{first[:12]}:any", "--", "true")
-    found = cell.job(cell.job_id("second") or "")
+    found = cell.jobs.get(cell.jobs.id_of("second") or "")
     assert found is not None
     assert found.after == (After(first), After(first, any_end=True))
     assert [wait["outcome"] for wait in found.spec["after"]] == ["ok", "any"]
@@ -93,7 +93,7 @@ def test_a_job_that_waits_for_one_that_failed_is_accepted_and_stopped(omega: Ome
         f"job a: waits for first ({first[:4]}), which did not finish; it is stopped; submit both again, or wait for it"
         " with the outcome any"
     )
-    cell.housekeep(1, "batch/0")
+    cell.jobs.housekeep(1, "batch/0")
     assert listed(omega)["a"] == ("stopped", "DEPENDENCY")
     assert f"first ({first[:4]}), which did not finish" in omega.text("job", "status", "a")
     omega.text("job", "run", "--name", "a", "--after", f"{first}:any")
@@ -136,7 +136,7 @@ def test_every_task_of_an_array_has_its_index(
     omega: Omega, cell: RedisCell, array: str, indices: list[int], shown: str
 ) -> None:
     submit(omega, f"{{name: a, tasks: [{{name: fetch, array: {array}}}]}}")
-    found = cell.job(cell.job_id("a") or "")
+    found = cell.jobs.get(cell.jobs.id_of("a") or "")
     assert found is not None
     extra = found.spec["groups"][0]
     assert [array_index(extra, task) for task in range(found.groups[0].total)] == indices
@@ -145,7 +145,7 @@ def test_every_task_of_an_array_has_its_index(
 
 def test_run_an_array(omega: Omega, cell: RedisCell) -> None:
     omega.text("job", "run", "--name", "a", "--array", "10-20:5", "--", "true")
-    found = cell.job(cell.job_id("a") or "")
+    found = cell.jobs.get(cell.jobs.id_of("a") or "")
     assert found is not None
     assert (found.groups[0].total, found.spec["groups"][0]["array"]) == (3, {"first": 10, "step": 5})
 
@@ -156,7 +156,7 @@ def test_lists_of_indices_in_files_and_options(omega: Omega, cell: RedisCell, ar
     submit(omega, f'{{name: a, tasks: [{{array: "{array}"}}]}}')
     omega.text("job", "run", "--name", "b", "--array", array, "--detach", "--", "true")
     for name in ("a", "b"):
-        found = cell.job(cell.ids_by_name([name])[name])
+        found = cell.jobs.get(cell.jobs.ids_by_name([name])[name])
         assert found is not None
         (extra,) = found.spec["groups"]
         assert [array_index(extra, task) for task in range(found.groups[0].total)] == want

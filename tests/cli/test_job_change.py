@@ -10,7 +10,7 @@ TWO_GROUPS = (TaskGroup((1, 1), 2, spec={"name": "fetch"}), TaskGroup((1, 1), 1,
 
 
 def index(cell: RedisCell, name: str = "a") -> int:
-    job = cell.job(cell.job_id(name) or name)
+    job = cell.jobs.get(cell.jobs.id_of(name) or name)
     assert job is not None
     return job.modified
 
@@ -49,7 +49,7 @@ def test_a_job_submitted_held_is_placed_once_released(omega: Omega, cell: RedisC
     join(cell, 1)
     job_id = omega.json("job", "run", "--name", "a", "--hold", "--simulate", "--", "true")["jobs"][0]["id"]
     with scheduler(cell), executor(cell):
-        cell.submit([JobSpec("other", "other", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
+        cell.jobs.submit([JobSpec("other", "other", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
         eventually(lambda: omega.json("job", "status", "other")["state"] == "finished")
         assert omega.json("job", "status", job_id)["state"] == "held"
         omega.text("job", "release", job_id)
@@ -65,7 +65,7 @@ def test_resize(omega: Omega, cell: RedisCell, a: str) -> None:
 
 
 def test_resize_names_a_group(omega: Omega, cell: RedisCell) -> None:
-    cell.submit([JobSpec("b", "b", "batch", TWO_GROUPS)], 1, "ada")
+    cell.jobs.submit([JobSpec("b", "b", "batch", TWO_GROUPS)], 1, "ada")
     assert omega.error("job", "resize", "b", "5") == ("job b has the groups fetch, merge; name one")
     assert omega.error("job", "resize", "b", "sort", "5") == (
         "job b has the groups fetch, merge, and none called sort; name one of them"
@@ -115,10 +115,10 @@ def test_an_index_goes_with_one_job(omega: Omega, a: str) -> None:
 
 def test_a_job_that_is_run_says_whose_it_is(omega: Omega, cell: RedisCell) -> None:
     omega.text("job", "run", "--name", "hers", "--user", "eve", "--pool", "crawl")
-    job = cell.job(cell.job_id("hers") or "")
+    job = cell.jobs.get(cell.jobs.id_of("hers") or "")
     assert job is not None
     assert (job.spec["user"], job.spec["pool"]) == ("eve", "crawl")
-    assert [(lane.user, lane.pool) for _, lane in cell.lanes().values()] == [("eve", "crawl")]
+    assert [(lane.user, lane.pool) for _, lane in cell.schedulers.lanes().values()] == [("eve", "crawl")]
 
 
 def test_the_user_is_recorded_and_chosen_by(omega: Omega, cell: RedisCell) -> None:
@@ -136,10 +136,10 @@ def test_the_user_is_recorded_and_chosen_by(omega: Omega, cell: RedisCell) -> No
 
 def test_events_tell_what_was_changed(omega: Omega, cell: RedisCell) -> None:
     spare = TaskGroup((1, 1), 2, optional=True)
-    cell.submit([JobSpec("aaaaaa", "a", "batch", (TaskGroup((1, 1), 1), spare))], 1, "ada")
-    cell.hold("aaaaaa", 2, "ada")
-    cell.release("aaaaaa", 3, "ada")
-    cell.resize("aaaaaa", {0: 2, 1: 1}, 4, "ada")
+    cell.jobs.submit([JobSpec("aaaaaa", "a", "batch", (TaskGroup((1, 1), 1), spare))], 1, "ada")
+    cell.jobs.hold("aaaaaa", 2, "ada")
+    cell.jobs.release("aaaaaa", 3, "ada")
+    cell.jobs.resize("aaaaaa", {0: 2, 1: 1}, 4, "ada")
     said = [line.split("  ")[-1] for line in omega.text("events").splitlines()]
     assert said[1:] == ["held a (aaaa)", "released a (aaaa)", "resized a (aaaa): group 0 to 2 tasks, group 1 to 1 task"]
     told = [event for event in omega.json("events")["events"] if event["kind"] == "resize"]

@@ -26,12 +26,12 @@ REFUSED = {
 @pytest.mark.parametrize("text", RULES)
 def test_options_make_the_job_of_a_job_file(omega: Omega, cell: RedisCell, text: str) -> None:
     job_id = omega.json(*REPEATABLE, text, "--count", "3", "--", "true")["jobs"][0]["id"]
-    job = cell.job(job_id)
+    job = cell.jobs.get(job_id)
     assert job is not None
     assert job.spec["speculation"] == RULES[text]
     assert [(group.total, group.copies) for group in job.groups] == [(3, False), (0, True)]
     assert [group["repeatable"] for group in job.spec["groups"]] == [True, True]
-    again = cell.job(omega.json("job", "rerun", job_id, "--tasks", "1")["jobs"][0]["id"])
+    again = cell.jobs.get(omega.json("job", "rerun", job_id, "--tasks", "1")["jobs"][0]["id"])
     assert again is not None
     assert [(group.total, group.copies) for group in again.groups] == [(1, False), (0, True)]
 
@@ -47,7 +47,7 @@ def test_the_group_for_copies_is_none_that_commands_name(omega: Omega, cell: Red
     job_id = omega.json(*REPEATABLE, "true", "--name", "a", "--count", "3", "--", "true")["jobs"][0]["id"]
     assert "\nspeculation   true\n" in omega.text("job", "status", "a")
     omega.run("job", "resize", "a", "2")
-    job = cell.job(job_id)
+    job = cell.jobs.get(job_id)
     assert job is not None
     assert [group.total for group in job.groups] == [2, 0]
     assert omega.json("job", "logs", "a")["group"] == 0

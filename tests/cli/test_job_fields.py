@@ -65,8 +65,8 @@ def file(tmp_path: Path, *jobs: tuple[str, str]) -> str:
 
 def publish(cell: RedisCell, member: str, *fields: public.JobField) -> None:
     """Register a scheduler as its process does, with the fields that it declares."""
-    membership = cell.register_scheduler(member, "n", 600_000, 1)
-    cell.renew_scheduler(membership, 600_000, {PUBLISHED: [each.as_json() for each in fields], "at_ms": 1})
+    membership = cell.schedulers.register(member, "n", 600_000, 1)
+    cell.schedulers.renew(membership, 600_000, {PUBLISHED: [each.as_json() for each in fields], "at_ms": 1})
 
 
 def test_policies_show_the_fields_that_they_declare(omega: Omega, package: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_live_scheduler_publishes_its_fields_to_clients_without_its_package(
     words = [sys.executable, "-m", "omega.cli.main", "--store", str(omega.url), "--cell", cell.name]
     with subprocess.Popen([*words, "scheduler", "run", "strange:edf"], cwd=tmp_path, stderr=subprocess.DEVNULL) as run:
         try:
-            eventually(lambda: bool(cell.figures().get("edf/0")))
+            eventually(lambda: bool(cell.schedulers.figures().get("edf/0")))
             assert "edf" not in registry.offers("schedulers")
             wrong = file(tmp_path, ("a", "{deadline: soon}"))
             assert omega.error("job", "submit", wrong).startswith(f"{wrong}:3: [0].policy.deadline: 'soon' is not")
@@ -143,7 +143,7 @@ def test_a_live_scheduler_publishes_its_fields_to_clients_without_its_package(
         finally:
             run.terminate()
             run.wait(30)
-    assert cell.members() == {}
+    assert cell.schedulers.members() == {}
     wrong = file(tmp_path, ("b", "{deadline: soon}"))  # the cell keeps what the last scheduler of the kind declared
     assert omega.error("job", "submit", wrong).startswith(f"{wrong}:3: [0].policy.deadline: 'soon' is not")
     assert omega.json("job", "status", "a")["spec"]["policy"] == {"deadline": 1800.0}

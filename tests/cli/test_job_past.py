@@ -15,13 +15,15 @@ class Hand:
 
     def __init__(self, cell: RedisCell, member: str) -> None:
         self.cell, self.number = cell, 0
-        self.membership: Membership = cell.register_scheduler(member, "n", 60_000, 1_000)
+        self.membership: Membership = cell.schedulers.register(member, "n", 60_000, 1_000)
 
     def claim(self, job: str, *claims: Claim, at_ms: int, coarse: bool = False) -> None:
         self.number += 1
         detection = Detection.COARSE if coarse else Detection.FINE
         made = [Transaction(job, claims, Mode.INCREMENTAL, detection)]
-        self.cell.commit(CommitRequest(self.membership, self.number, made, self.cell.sync(Position()).position, at_ms))
+        self.cell.schedulers.commit(
+            CommitRequest(self.membership, self.number, made, self.cell.schedulers.sync(Position()).position, at_ms)
+        )
 
 
 @pytest.fixture
@@ -30,15 +32,15 @@ def lived(omega: Omega, cell: RedisCell) -> RedisCell:
     join(cell, 3)
     group = (TaskGroup((2000, 10), 4),)
     jobs = [JobSpec("c" * 8, "crawl", "batch", group), JobSpec("r" * 8, "rival", "batch", group, 9)]
-    cell.submit(jobs, 1_000, "ada")
+    cell.jobs.submit(jobs, 1_000, "ada")
     mine, other = Hand(cell, "batch/0"), Hand(cell, "batch/1")
     other.claim("r" * 8, Claim(0, 0, 2), at_ms=2_000)
     mine.claim("c" * 8, Claim(0, 0, 1), Claim(1, 0, 2), at_ms=3_000)
     other.claim("r" * 8, Claim(1, 0, 1, seen=0, evict=((2, 1),)), at_ms=4_000)
     mine.claim("c" * 8, Claim(2, 0, 2), at_ms=5_000)
-    (run,) = cell.runs([2])
-    cell.end([TaskEnd(2, run.placement, EndKind.LOST)], 6_000, "here")
-    cell.hold("c" * 8, 7_000, "bob")
+    (run,) = cell.machines.runs([2])
+    cell.executors.end([TaskEnd(2, run.placement, EndKind.LOST)], 6_000, "here")
+    cell.jobs.hold("c" * 8, 7_000, "bob")
     return cell
 
 
@@ -81,8 +83,8 @@ def test_the_history_as_values(omega: Omega, lived: RedisCell) -> None:
 
 def test_a_machine_that_moved_won_as_well(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
-    cell.submit([JobSpec("c" * 8, "crawl", "batch", (TaskGroup((1, 1), 1),))], 1_000, "ada")
-    cell.set_machine_capacity(0, (5000, 5000), 2_000, "eve")
+    cell.jobs.submit([JobSpec("c" * 8, "crawl", "batch", (TaskGroup((1, 1), 1),))], 1_000, "ada")
+    cell.machines.set_capacity(0, (5000, 5000), 2_000, "eve")
     Hand(cell, "batch/0").claim("c" * 8, Claim(0, 0, 1, seen=1), at_ms=3_000, coarse=True)
     assert "conflict of crawl (cccc) on m0: moved (eve changed the machine there before" in omega.text(
         "job", "status", "crawl"
@@ -92,14 +94,14 @@ def test_a_machine_that_moved_won_as_well(omega: Omega, cell: RedisCell) -> None
 def test_tasks_that_wait_for_what_leaves_are_starting(omega: Omega, lived: RedisCell) -> None:
     assert omega.json("job", "status", "rival")["summary"]["starting"] == 1
     assert "tasks         4 · 1 pending, 1 starting, 2 running" in omega.text("job", "status", "rival")
-    leaving = next(run for run in lived.runs([1]) if run.leaving)
-    lived.end([TaskEnd(1, leaving.placement, EndKind.LEFT)], 8_000, "here")
+    leaving = next(run for run in lived.machines.runs([1]) if run.leaving)
+    lived.executors.end([TaskEnd(1, leaving.placement, EndKind.LEFT)], 8_000, "here")
     assert omega.json("job", "status", "rival")["summary"]["running"] == 3
 
 
 def test_a_long_history_is_cut_unless_all_is_asked_for(omega: Omega, cell: RedisCell) -> None:
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1),))], 1_000, "ada")
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1),))], 1_000, "ada")
     for at_ms in range(20):
-        cell.resize("a", {0: at_ms + 2}, 2_000 + at_ms, "ada")
+        cell.jobs.resize("a", {0: at_ms + 2}, 2_000 + at_ms, "ada")
     assert omega.text("job", "status", "a").count("resized a") == 10
     assert omega.text("job", "status", "a", "--verbose").count("resized a") == 20

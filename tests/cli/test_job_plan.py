@@ -29,8 +29,8 @@ tasks:
 def ready(cell: RedisCell) -> RedisCell:
     """Two racks of two machines of 4 cpu, one of each of another platform."""
     has = [{"rack": f"r{i // 2}", "platform": "x86" if i % 2 else "arm"} for i in range(4)]
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec(f"m{i}", (4_000, 16_384), each) for i, each in enumerate(has)], 1)
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec(f"m{i}", (4_000, 16_384), each) for i, each in enumerate(has)], 1)
     return cell
 
 
@@ -59,7 +59,7 @@ def test_placements_with_scores_and_nothing_submitted(omega: Omega, ready: Redis
     for each in job["placements"]:
         assert set(each["scores"]) == {"fit", "balance"}
         assert each["score"] == pytest.approx(sum(each["scores"].values()), abs=1e-3)
-    assert (job["evictions"], ready.counters()["version"], ready.jobs()) == ([], version, [])
+    assert (job["evictions"], ready.counters()["version"], ready.jobs.all()) == ([], version, [])
 
 
 def test_the_text_and_its_verbose_form(omega: Omega, ready: RedisCell, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_fits_nowhere_is_no_change_and_is_warned_of(
 
 
 def test_a_limit_of_the_kind_keeps_it_out(omega: Omega, ready: RedisCell, tmp_path: Path) -> None:
-    ready.set_limits("service", Limits((None, None), None, (0, 9)), 1, "ada")
+    ready.pools.set_limits("service", Limits((None, None), None, (0, 9)), 1, "ada")
     said = planned(omega, tmp_path, WEB, 3)
     assert said["jobs"][0]["reason"] == "LIMIT"
 
@@ -223,8 +223,8 @@ def test_a_mapreduce_job_is_planned_with_the_workers_it_asks_for(
     """
     (job,) = planned(omega, tmp_path, text, 3)["jobs"]
     assert (job["placed"], job["reason"]) == (0, "SIMULATED")
-    ready.register_agent("real", "n", 600_000, 1)
-    ready.join("agent/real", [MachineSpec("real", (4_000, 16_384))], 1)
+    ready.executors.register_agent("real", "n", 600_000, 1)
+    ready.machines.join("agent/real", [MachineSpec("real", (4_000, 16_384))], 1)
     (job,) = planned(omega, tmp_path, text, 0)["jobs"]
     assert (job["placed"], job["unplaced"]) == (3, 0)
 
@@ -249,7 +249,7 @@ def test_evictions_for_a_pool_below_its_share(omega: Omega, ready: RedisCell, tm
     assert sum(each["tasks"] for each in job["evictions"]) == 12, "three quarters of the machines are due to its pool"
     text = omega.run("job", "plan", str(tmp_path / "job.yaml"), code=3).stdout
     assert "after 30s below the fair share of its pool" in text
-    assert len(ready.jobs()) == 1
+    assert len(ready.jobs.all()) == 1
     omega.run("pool", "set", "b", "--weight", "3", "--reclaim", "never")
     (job,) = planned(omega, tmp_path, LATE, 3)["jobs"]
     assert (job["placed"], job["evictions"], job["after_seconds"]) == (0, [], 0)

@@ -27,12 +27,12 @@ def crawl(omega: Omega, cell: RedisCell) -> str:
     """The id of a job of ten tasks: 0-3 ran on m0, of which 1 and 2 failed, 4 to 6 run on m1, the others wait."""
     join(cell, 2)
     job_id: str = omega.json("job", "submit", "-", given=ARRAY)["jobs"][0]["id"]
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
     claims = Transaction(job_id, (Claim(0, 0, 4), Claim(1, 0, 3)))
-    cell.commit(CommitRequest(member, 1, [claims], Position(), LATER + 5_000))
-    (run,) = cell.runs([0])
-    cell.end([TaskEnd(0, run.placement, EndKind.FAILED, "1-2", "exit 3")], LATER + 9_000, "here")
-    cell.end([TaskEnd(0, run.placement, EndKind.FINISHED, "0,3")], LATER + 9_500, "here")
+    cell.schedulers.commit(CommitRequest(member, 1, [claims], Position(), LATER + 5_000))
+    (run,) = cell.machines.runs([0])
+    cell.executors.end([TaskEnd(0, run.placement, EndKind.FAILED, "1-2", "exit 3")], LATER + 9_000, "here")
+    cell.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED, "0,3")], LATER + 9_500, "here")
     return job_id
 
 
@@ -53,7 +53,7 @@ ALL = [
 def test_tasks_are_listed_by_index_before_and_after_the_digest(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert listed(omega) == ALL, "from the log"
     digest(cell, LATER + 20_000)
-    cell.client.xtrim(cell._prefix + "log", maxlen=0, approximate=False)
+    cell.client.xtrim(cell.prefix + "log", maxlen=0, approximate=False)
     assert listed(omega) == ALL, "the log is gone"
     assert listed(omega, "--state", "failed") == ALL[1:2]
     (row,) = omega.json("job", "tasks", "crawl", "--state", "failed")["tasks"]
@@ -72,8 +72,8 @@ def test_tasks_are_listed_by_index_before_and_after_the_digest(omega: Omega, cel
 
 def test_lists_show_how_often_tasks_were_placed_again(omega: Omega, cell: RedisCell, crawl: str) -> None:
     """Two of three tasks are lost: their row has the number of each, the list of jobs the sum."""
-    (run,) = cell.runs([1])
-    cell.end([TaskEnd(1, run.placement, EndKind.LOST, "4-5")], LATER + 10_000, "here")
+    (run,) = cell.machines.runs([1])
+    cell.executors.end([TaskEnd(1, run.placement, EndKind.LOST, "4-5")], LATER + 10_000, "here")
     rows = omega.json("job", "tasks", "crawl")["tasks"]
     assert [(row["tasks"], row["restarts"]) for row in rows if row["restarts"]] == [("4-5", 1)]
     assert omega.text("job", "tasks", "crawl").splitlines()[0].split()[-2:] == ["restarts", "reason"]
@@ -89,7 +89,7 @@ def test_the_time_of_a_task_that_runs_is_until_now() -> None:
 
 def rerun(omega: Omega, cell: RedisCell, *words: str) -> tuple[str, int, object]:
     answer = omega.json("job", "rerun", "crawl", *words)["jobs"][0]
-    job = cell.job(answer["id"])
+    job = cell.jobs.get(answer["id"])
     assert job is not None
     assert job.spec["annotations"] == {"rerun_of": omega.json("job", "status", "crawl")["id"]}
     return job.name, job.groups[0].total, job.spec["groups"][0]["array"]
@@ -112,8 +112,8 @@ def test_tasks_are_submitted_again_by_index(omega: Omega, cell: RedisCell, crawl
 
 
 def test_a_whole_job_is_submitted_again(omega: Omega, cell: RedisCell, crawl: str) -> None:
-    cell.stop(crawl, 10_000, "ada")
-    cell.housekeep(10_000, "batch/0")
+    cell.jobs.stop(crawl, 10_000, "ada")
+    cell.jobs.housekeep(10_000, "batch/0")
     answer = omega.json("job", "rerun", "crawl")["jobs"][0]
     assert (answer["name"], answer["tasks"]) == ("crawl", 10), "its name is free"
     assert omega.json("job", "status", "crawl")["id"] == answer["id"]
@@ -154,7 +154,7 @@ def test_a_client_lists_tasks_runs_them_again_and_reads_use(omega: Omega, cell: 
         assert client.logs("crawl", index=20)["task"] == 5
         answer = client.rerun("crawl", failed=True)["jobs"][0]
         assert (answer["name"], answer["tasks"], answer["status"]) == ("crawl-rerun", 2, "submitted")
-        job = cell.job(answer["id"])
+        job = cell.jobs.get(answer["id"])
         assert job is not None
         assert job.spec["annotations"] == {"rerun_of": crawl}
         digest(cell, LATER + 20_000)
@@ -169,14 +169,14 @@ def test_a_client_lists_tasks_runs_them_again_and_reads_use(omega: Omega, cell: 
 def test_a_gang_runs_again_with_at_most_its_tasks(omega: Omega, cell: RedisCell) -> None:
     omega.json("job", "submit", "-", given="{name: g, gang: {min: 3}, tasks: [{count: 5}]}")
     again = [omega.json("job", "rerun", "g", *words)["jobs"][0]["id"] for words in ((), ("--tasks", "1,4"))]
-    jobs = [cell.job(each) for each in again]
+    jobs = [cell.jobs.get(each) for each in again]
     assert [job and job.gang_min for job in jobs] == [3, 2]
 
 
 def test_tasks_of_a_group_that_is_no_array_keep_their_numbers(omega: Omega, cell: RedisCell) -> None:
     omega.json("job", "submit", "-", given="{name: plain, tasks: [{count: 5}]}")
     answer = omega.json("job", "rerun", "plain", "--tasks", "1,3")["jobs"][0]
-    job = cell.job(answer["id"])
+    job = cell.jobs.get(answer["id"])
     assert job is not None
     assert (job.groups[0].total, job.spec["groups"][0]["array"]) == (2, {"spans": [[1, 1, 1], [3, 3, 1]]})
 
@@ -196,8 +196,8 @@ def test_a_question_about_a_job_reads_a_bounded_part_of_a_long_log(
 
     def later(versions: int) -> None:
         for _ in range(versions // 2):
-            cell.hold(other, 1_000, "a" * 50)
-            cell.release(other, 1_000, "a" * 50)
+            cell.jobs.hold(other, 1_000, "a" * 50)
+            cell.jobs.release(other, 1_000, "a" * 50)
 
     while digest(cell, LATER + 20_000):
         pass
@@ -225,9 +225,9 @@ def test_a_history_sums_up_many_alike_events_of_a_version_in_one_sentence(omega:
     join(cell, 6)
     omega.run("job", "run", "--name", "wide", "--count", "24", "--cpu", "1", "--duration", "1h", "--detach")
     wide = omega.json("job", "status", "wide")["id"]
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
     claims = tuple(Claim(machine, 0, 4) for machine in range(6))
-    cell.commit(CommitRequest(member, 1, [Transaction(wide, claims)], Position(), LATER))
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction(wide, claims)], Position(), LATER))
     digest(cell, LATER + 20_000)
     text = omega.text("job", "status", "wide")
     assert "placed 24 tasks of wide" in text

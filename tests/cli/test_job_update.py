@@ -93,11 +93,11 @@ def test_it_stops_and_says_so_when_new_tasks_fail(
 ) -> None:
     omega.json("job", "update", "-", given=job(2, healthy="1h"))
     eventually(lambda: running() == {"1": 2, "2": 1})
-    found = cell.job(cell.job_id("web") or "")
+    found = cell.jobs.get(cell.jobs.id_of("web") or "")
     assert found is not None
     placement, machine, _ = found.groups[1].runs[0]
-    cell.end([TaskEnd(machine, placement, EndKind.FAILED, "*", "exit 3")], 1, "here")
-    eventually(lambda: cell.updates()[found.id].startswith("stalled"))
+    cell.executors.end([TaskEnd(machine, placement, EndKind.FAILED, "*", "exit 3")], 1, "here")
+    eventually(lambda: cell.jobs.updates()[found.id].startswith("stalled"))
     assert "update        stalled: of its 1 new tasks 1 failed: exit 3 (1)" in omega.text("job", "status", "web")
     assert "stopped the update of web (" in omega.text("events")
     assert running() == {"1": 2}

@@ -55,19 +55,19 @@ def test_after_a_good_way_back_failures_of_the_refused_version_are_not_the_jobs_
 ) -> None:
     omega.json("job", "update", "-", given=job(2, healthy="1h"))
     eventually(lambda: running(omega) == ["1", "2"])
-    found = cell.job(cell.job_id("web") or "")
+    found = cell.jobs.get(cell.jobs.id_of("web") or "")
     assert found is not None
     placement, machine, _ = found.groups[1].runs[0]
-    cell.end([TaskEnd(machine, placement, EndKind.FAILED, reason="exit 3")], 1, "here")
-    eventually(lambda: cell.updates()[found.id].startswith("stalled"))
+    cell.executors.end([TaskEnd(machine, placement, EndKind.FAILED, reason="exit 3")], 1, "here")
+    eventually(lambda: cell.jobs.updates()[found.id].startswith("stalled"))
     assert omega.json("job", "status", "web")["failures"] == {"exit 3": 1}
     omega.json("job", "revert", "web", "--follow")
     after = omega.json("job", "status", "web")
     assert (after["failures"], after["counts"]["failed"], after["counts"]["total"]) == ({}, 0, 3)
-    for group in cell.job(found.id).groups:  # type: ignore[union-attr]
+    for group in cell.jobs.get(found.id).groups:  # type: ignore[union-attr]
         for run, on, leaving in group.runs:
             if not leaving:
-                cell.end([TaskEnd(on, run, EndKind.FINISHED)], 1, "here")
+                cell.executors.end([TaskEnd(on, run, EndKind.FINISHED)], 1, "here")
     assert omega.json("job", "list")["jobs"][0]["state"] == "finished"
 
 
@@ -75,8 +75,8 @@ def test_after_a_good_way_back_failures_of_the_refused_version_are_not_the_jobs_
 def test_logs_are_those_of_the_newest_generation(omega: Omega, cell: RedisCell) -> None:
     for version in (2, 3):
         omega.json("job", "update", "-", "--follow", given=job(version))
-    found = cell.job_id("web") or ""
-    cell.keep_tails({(found, group, 0, "stdout"): f"generation {group + 1}\n".encode() for group in range(3)})
+    found = cell.jobs.id_of("web") or ""
+    cell.tasks.keep_tails({(found, group, 0, "stdout"): f"generation {group + 1}\n".encode() for group in range(3)})
     assert omega.text("job", "logs", "web") == "generation 3\n"
     assert omega.text("job", "logs", "web", "--group", "front", "--generation", "1") == "generation 1\n"
     assert omega.json("job", "logs", "web", "--generation", "2")["text"] == "generation 2\n"
@@ -87,9 +87,9 @@ def test_logs_are_those_of_the_newest_generation(omega: Omega, cell: RedisCell) 
 
 @pytest.mark.usefixtures("web")
 def test_a_drained_machine_that_holds_a_service_warns_without_a_deadline(omega: Omega, cell: RedisCell) -> None:
-    found = cell.job(cell.job_id("web") or "")
+    found = cell.jobs.get(cell.jobs.id_of("web") or "")
     assert found is not None
-    name = cell.described([found.groups[0].runs[0][1]])[0][0]
+    name = cell.machines.described([found.groups[0].runs[0][1]])[0][0]
     said = omega.run("machine", "drain", name).stderr
     assert f"machine {name}: drained without a deadline, and keeps web: services do not end by themselves" in said
     assert "deadline" not in omega.run("machine", "drain", name, "--deadline", "1h").stderr

@@ -24,9 +24,9 @@ ENDED = {"total": 2, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "sto
 
 def submit(cell: RedisCell, name: str) -> None:
     """Submit a job of two brief tasks, and wake its scheduler."""
-    cell.members()
+    cell.schedulers.members()
     spec = JobSpec(f"id-{name}", name, "batch", (TaskGroup((100, 100), 2, 20),))
-    cell.submit([spec], time.time_ns() // 1_000_000, "ada")
+    cell.jobs.submit([spec], time.time_ns() // 1_000_000, "ada")
 
 
 def test_wait_exits_0_when_all_finished(omega: Omega, cell: RedisCell, at_work: Callable[..., None]) -> None:
@@ -53,7 +53,7 @@ def test_wait_takes_many_jobs(omega: Omega, cell: RedisCell, at_work: Callable[.
     found = omega.json("job", "wait", "good", "id-better", "good", "--timeout", "30")
     assert [(each["name"], each["state"]) for each in found["jobs"]] == [("good", "finished"), ("better", "finished")]
     assert not found["timed_out"]
-    cell.submit([JobSpec("id-stopped", "stopped", "service", (TaskGroup((100, 100), 2),))], 1_000, "ada")
+    cell.jobs.submit([JobSpec("id-stopped", "stopped", "service", (TaskGroup((100, 100), 2),))], 1_000, "ada")
     omega.text("job", "stop", "stopped")
     said = omega.text("job", "wait", "good", "stopped", code=1).splitlines()
     assert [line.split()[2] for line in said] == ["good", "stopped"]
@@ -65,10 +65,10 @@ def test_wait_exits_1_when_a_task_failed(omega: Omega, cell: RedisCell, at_work:
     eventually(lambda: omega.json("job", "status", "bad")["state"] == "running")
     first, *rest = (
         TaskEnd(run.machine, run.placement, EndKind.FAILED, task, "exit:3")
-        for run in cell.runs([0, 1, 2])
+        for run in cell.machines.runs([0, 1, 2])
         for task in ("0", "1")
     )
-    cell.end([first, *(ending._replace(how=EndKind.FINISHED, reason="") for ending in rest)], 1, "agent")
+    cell.executors.end([first, *(ending._replace(how=EndKind.FINISHED, reason="") for ending in rest)], 1, "agent")
     found = omega.json("job", "wait", "bad", code=1)
     assert (found["state"], found["counts"]) == ("failed", ENDED | {"failed": 1, "finished": 1})
 
@@ -162,7 +162,7 @@ def test_follow_says_why_a_job_waits(omega: Omega, cell: RedisCell, monkeypatch:
     pending = ProgressText.pending
 
     def last(*arguments: Any) -> list[str]:
-        cell.stop(next(iter(cell.job_names().values())), 1, "ada")
+        cell.jobs.stop(next(iter(cell.jobs.names().values())), 1, "ada")
         return pending(*arguments)
 
     monkeypatch.setattr(ProgressText, "pending", last)
@@ -176,11 +176,11 @@ def test_follow_tells_of_tasks_that_come_back(omega: Omega, cell: RedisCell) -> 
     own = RedisCell.connect(cell.url, cell.name)
 
     def fail_machine() -> None:
-        eventually(lambda: bool(own.runs([0])))
+        eventually(lambda: bool(own.machines.runs([0])))
         time.sleep(0.3)
-        own.set_machine_state(0, MachineState.DOWN, 1, "ada")
+        own.machines.set_state(0, MachineState.DOWN, 1, "ada")
         time.sleep(0.6)
-        own.stop(next(iter(own.job_names().values())), 1, "ada")
+        own.jobs.stop(next(iter(own.jobs.names().values())), 1, "ada")
 
     failing = threading.Thread(target=fail_machine)
     with scheduler(cell), executor(cell):

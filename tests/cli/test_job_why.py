@@ -32,14 +32,14 @@ BIG = JobSpec(
 def machines(cell: RedisCell) -> None:
     """Five racks of four machines, one of five of which is of another platform."""
     has = [{"rack": f"r{i // 4}", "platform": "x86" if i % 5 else "arm"} for i in range(20)]
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec(f"m{i}", (16_000, 65_536), each) for i, each in enumerate(has)], 1)
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec(f"m{i}", (16_000, 65_536), each) for i, each in enumerate(has)], 1)
 
 
 def test_a_pending_job_is_explained_in_counts(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
-    cell.register_scheduler("service/0", "nonce", 60_000, 1)
-    cell.submit([BIG], 1, "ada")
+    cell.schedulers.register("service/0", "nonce", 60_000, 1)
+    cell.jobs.submit([BIG], 1, "ada")
     said = omega.json("job", "why", "big")
     assert {name: said[name] for name in ("id", "state", "reason", "unplaced", "total", "machines")} == {
         "id": "big",
@@ -68,7 +68,7 @@ def test_a_pending_job_is_explained_in_counts(omega: Omega, cell: RedisCell) -> 
         "spread rack ≤ 2 excludes the remaining 6",
         "would fit after: 2 more machines like m1 (cpu 16, memory 64Gi), in 1 more rack",
     ]
-    assert cell.pending() == {"service": ["big"]}, "nothing is changed"
+    assert cell.schedulers.pending() == {"service": ["big"]}, "nothing is changed"
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,17 @@ def test_list_and_why_give_the_same_reason(
     omega: Omega, cell: RedisCell, extra: dict[str, Any], need: tuple[int, int], count: int, reason: str
 ) -> None:
     machines(cell)
-    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup(need, count, 0, extra),))], 1, "ada")
+    cell.schedulers.register("batch/0", "nonce", 60_000, 1)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup(need, count, 0, extra),))], 1, "ada")
     assert omega.json("job", "list")["jobs"][0]["reason"] == reason
     assert omega.json("job", "why", "a")["reason"] == reason
 
 
 def test_a_job_that_its_scheduler_delays_has_the_reason_locality(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
-    membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    cell.submit([JobSpec(name, name, "batch", (TaskGroup((100, 100), 1),)) for name in "ab"], 1, "ada")
-    cell.renew_scheduler(membership, 60_000, {"delayed": {"a": 5_000}})
+    membership = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
+    cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((100, 100), 1),)) for name in "ab"], 1, "ada")
+    cell.schedulers.renew(membership, 60_000, {"delayed": {"a": 5_000}})
     assert [job["reason"] for job in omega.json("job", "list")["jobs"]] == ["LOCALITY", "WAITING"]
     assert omega.json("job", "why", "a")["reason"] == "LOCALITY"
     assert "waits for machines that its placement prefers" in omega.text("job", "why", "a")
@@ -106,9 +106,9 @@ def test_a_delayed_job_shows_its_level_and_the_time_left(omega: Omega, cell: Red
     """Also where the cell has less room than it wants: its scheduler leaves room to others."""
     machines(cell)
     fields = {"locality": {"machines": ["m1", "m99"], "wait_ms": [60_000, 60_000]}}
-    membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1_000, 100), 500, 0, fields),))], 1, "ada")
-    cell.renew_scheduler(membership, 60_000, {"delayed": {"a": [cell.store_ms() + 9_500, "rack"]}})
+    membership = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1_000, 100), 500, 0, fields),))], 1, "ada")
+    cell.schedulers.renew(membership, 60_000, {"delayed": {"a": [cell.store_ms() + 9_500, "rack"]}})
     (listed,) = omega.json("job", "list")["jobs"]
     explained = omega.json("job", "why", "a")
     for found in (listed, explained):
@@ -122,8 +122,8 @@ def test_a_delayed_job_shows_its_level_and_the_time_left(omega: Omega, cell: Red
 
 def test_a_submission_warns_of_a_locality_without_effect(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     machines(cell)
-    cell.set_machine_state(1, MachineState.DRAINED, 1, "ada")
-    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    cell.machines.set_state(1, MachineState.DRAINED, 1, "ada")
+    cell.schedulers.register("batch/0", "nonce", 60_000, 1)
     file = tmp_path / "a.yaml"
     file.write_text("name: a\ntasks: [{locality: {machines: [m0, m1, m99], wait: [2s]}}]")
     said = omega.run("job", "submit", str(file)).stderr
@@ -139,17 +139,17 @@ def test_a_submission_warns_of_a_locality_without_effect(omega: Omega, cell: Red
 
 def test_what_the_kind_keeps_out(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),), 50)], 1, "ada")
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 100), 1),), 50)], 1, "ada")
     assert omega.json("job", "why", "a")["reason"] == "NO_SCHEDULER"
-    cell.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
-    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    cell.pools.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
+    cell.schedulers.register("batch/0", "nonce", 60_000, 1)
     said = omega.json("job", "why", "a")
     assert (said["reason"], said["detail"]) == ("LIMIT", "precedence 50 is not within 0 to 9 of kind batch")
     assert said["detail"] in omega.text("job", "why", "a")
 
 
 def test_a_job_that_waits_for_nothing(omega: Omega, cell: RedisCell) -> None:
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1),))], 1, "ada", held=True)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 1),))], 1, "ada", held=True)
     assert omega.json("job", "why", "a")["reason"] == "HELD"
     omega.run("job", "stop", "a")
     said = omega.json("job", "why", "a")
@@ -196,7 +196,7 @@ def test_a_doubtful_job_is_accepted_with_a_warning(
     result = omega.run("job", "submit", str(file))
     assert result.stderr.startswith("warning: job a, group web: ")
     assert warning in result.stderr
-    assert cell.pending() == {"batch": [cell.jobs()[0].id]}
+    assert cell.schedulers.pending() == {"batch": [cell.jobs.all()[0].id]}
 
 
 def test_a_gang_larger_than_the_cell_is_warned_of_however_full_it_is(omega: Omega, cell: RedisCell) -> None:
@@ -204,7 +204,7 @@ def test_a_gang_larger_than_the_cell_is_warned_of_however_full_it_is(omega: Omeg
     omega.run("job", "run", "--name", "full", "--cpu", "1", "--count", "12")
     with scheduler(cell):
         eventually(lambda: omega.json("job", "status", "full")["counts"]["placed"] == 12)
-    cell.register_scheduler("batch/1", "n" * 16, 60_000, 1)
+    cell.schedulers.register("batch/1", "n" * 16, 60_000, 1)
     (said,) = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "2", "--count", "7")["warnings"]
     assert said == "job a: a gang of 7 tasks; an empty cell holds 6 of them at once; it stays pending"
     assert omega.json("job", "run", "--name", "b", "--gang", "--cpu", "2", "--count", "6")["warnings"] == []
@@ -229,9 +229,9 @@ def test_a_gang_with_a_minimum_starts_with_it(omega: Omega, cell: RedisCell) -> 
 
 
 def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCell) -> None:
-    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
+    cell.schedulers.register("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
-    cell.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
+    cell.pools.set_limits("batch", Limits((None, None), None, (0, 9)), 1, "ada")
     (said,) = omega.json("job", "run", "--name", "a", "--precedence", "10")["warnings"]
     limits = "precedence 10 is not within 0 to 9, the limits of kind batch"
     assert said == f"job a: {limits}; it stays pending until they are changed"
@@ -239,7 +239,7 @@ def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCe
 
 
 def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega, cell: RedisCell) -> None:
-    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
+    cell.schedulers.register("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)
     spec = JobSpec("a", "a", "batch", (TaskGroup((9_000, 1), 2),), gang=Gang.YES)
     said = omega.json("job", "run", "--name", "a", "--gang", "--cpu", "9", "--count", "2")["warnings"]
@@ -248,7 +248,7 @@ def test_of_a_gang_that_is_doubtful_for_another_reason_that_is_said(omega: Omega
 
 
 def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
-    cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
+    cell.schedulers.register("batch/0", "n" * 16, 60_000, 1)
 
     def warned(*words: str) -> list[str]:
         found: list[str] = omega.json("job", "run", "--name", "a", "--hold", *words)["warnings"]
@@ -260,8 +260,8 @@ def test_a_command_where_nothing_runs_it(omega: Omega, cell: RedisCell) -> None:
     (said,) = warned("--", "true")
     assert said.startswith("job a: it runs commands and all machines are simulated, so it stays pending; start")
     assert warned("--simulate", "--", "true") == []
-    cell.register_agent("real", "n", 600_000, 0)
-    cell.join("agent/real", [MachineSpec("real", (4000, 4096))], 1_000)
+    cell.executors.register_agent("real", "n", 600_000, 0)
+    cell.machines.join("agent/real", [MachineSpec("real", (4000, 4096))], 1_000)
     assert warned("--", "true") == [], "no constraint is needed: the store keeps it from simulated machines"
 
 
@@ -275,8 +275,8 @@ def test_why_a_command_is_not_placed_on_simulated_machines(omega: Omega, cell: R
 
 def test_why_nothing_is_placed_on_machines_without_an_executor(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
-    (executor,) = cell.executor_records().items()
-    cell.deregister_executor(Membership(executor[0], executor[1].incarnation), 0, "ada", reaped=False)
+    (executor,) = cell.executors.records().items()
+    cell.executors.deregister(Membership(executor[0], executor[1].incarnation), 0, "ada", reaped=False)
     omega.run("job", "run", "--name", "a", "--duration", "5s")
     assert omega.json("job", "why", "a")["reason"] == "NO_EXECUTOR"
     assert "2 machines offline; none remains" in omega.text("job", "why", "a")
@@ -289,7 +289,7 @@ def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:
     join(cell, 4)
     omega.run("cell", "limits", "batch", "--cpu", "3")
     one = TaskGroup((2000, 1), 1)
-    cell.submit(
+    cell.jobs.submit(
         [
             JobSpec("gang", "gang", "batch", (one, one), gang=Gang.YES),
             JobSpec("free", "free", "batch", (one, TaskGroup((4000, 1), 1))),
@@ -298,7 +298,7 @@ def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:
         "ada",
     )
     with scheduler(cell, "service/0"):
-        cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
+        cell.schedulers.register("batch/0", "n" * 16, 60_000, 1)
         listed = {job["id"]: job["reason"] for job in omega.json("job", "list")["jobs"]}
         assert listed == {name: omega.json("job", "why", name)["reason"] for name in ("gang", "free")}
         assert listed == {"gang": "NEVER", "free": "NEVER"}
@@ -306,7 +306,7 @@ def test_list_and_why_agree_on_limits(omega: Omega, cell: RedisCell) -> None:
 
 def test_one_machine_with_all_its_causes(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
-    cell.submit([BIG], 1_000, "ada")
+    cell.jobs.submit([BIG], 1_000, "ada")
     omega.run("machine", "drain", "m0")
     bad = omega.json("job", "why", "big", "--machine", "m0")
     assert (bad["machine"]["state"], bad["machine"]["free"]) == ("drained", {"cpu": 16000, "memory": 65536})
@@ -333,14 +333,14 @@ def test_a_job_that_no_scheduler_serves_says_so(omega: Omega, cell: RedisCell) -
 
 def test_the_last_reasons_with_their_times(omega: Omega, cell: RedisCell) -> None:
     machines(cell)
-    me = cell.register_scheduler("service/0", "nonce", 60_000, 1)
-    cell.submit([BIG], 1, "ada")
+    me = cell.schedulers.register("service/0", "nonce", 60_000, 1)
+    cell.jobs.submit([BIG], 1, "ada")
     reasons = [[1_000 * i, ("LIMIT", "SPREAD")[i % 2]] for i in range(10)]
-    cell.renew_scheduler(me, 60_000, {"reasons": {"big": reasons, "other": [[1, "LIMIT"]]}})
+    cell.schedulers.renew(me, 60_000, {"reasons": {"big": reasons, "other": [[1, "LIMIT"]]}})
     found = omega.json("job", "why", "big")["past_reasons"]
     assert found == [{"at_ms": at, "reason": reason, "by": "service/0"} for at, reason in reasons[-8:]]
     assert "LIMIT (service/0) · " in omega.text("job", "why", "big")
-    cell.stop("big", 2, "ada")
+    cell.jobs.stop("big", 2, "ada")
     assert omega.json("job", "why", "big")["past_reasons"] == found
     assert "last reasons: " in omega.text("job", "why", "big")
 
@@ -373,11 +373,11 @@ def test_a_job_whose_only_large_machine_is_drained_names_it(
     omega: Omega, cell: RedisCell, constraints: list[str]
 ) -> None:
     """Not the size of the task keeps it waiting: the machine comes back."""
-    cell.register_executor("e", "n", 600_000, 0)
-    cell.join("e", [MachineSpec("small", (1000, 1024)), MachineSpec("big", (8000, 8192))], 0)
+    cell.executors.register("e", "n", 600_000, 0)
+    cell.machines.join("e", [MachineSpec("small", (1000, 1024)), MachineSpec("big", (8000, 8192))], 0)
     group = TaskGroup((4000, 1024), 1, spec={"constraints": constraints} if constraints else {})
     huge = TaskGroup((16_000, 1024), 1, spec=group.spec)
-    cell.submit([JobSpec("a", "a", "batch", (group,)), JobSpec("b", "b", "batch", (huge,))], 0, "ada")
+    cell.jobs.submit([JobSpec("a", "a", "batch", (group,)), JobSpec("b", "b", "batch", (huge,))], 0, "ada")
     omega.run("machine", "drain", "big")
     reasons = {row["id"]: row["reason"] for row in omega.json("job", "list")["jobs"]}
     assert reasons == {"a": "UNAVAILABLE", "b": "TOO_LARGE"}

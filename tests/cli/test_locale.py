@@ -41,4 +41,4 @@ def test_every_step_of_a_job(omega: Omega, cell: RedisCell, tmp_path: Path) -> N
         refused = b"is not valid UTF-8; write it in UTF-8" in done.stderr
         assert done.returncode == (1 if refused else 0), done.stderr
         assert refused == (words[1] == "set"), "bytes of the command line cannot be told in this locale"
-    assert cell.jobs()[0].spec["user"] == "jörg"
+    assert cell.jobs.all()[0].spec["user"] == "jörg"

@@ -31,7 +31,7 @@ def machine(name: str, index: int, **other: object) -> dict[str, object]:
 
 
 def placed(cell: RedisCell, job_id: str) -> bool:
-    job = cell.job(job_id)
+    job = cell.jobs.get(job_id)
     return isinstance(job, Job) and not job.unplaced
 
 
@@ -116,7 +116,7 @@ def test_states_come_and_go(omega: Omega, cell: RedisCell) -> None:
 
 def test_tasks_of_a_machine_that_fails_are_placed_again(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
-    cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 3, 60_000),))], 1, "ada")
+    cell.jobs.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 3, 60_000),))], 1, "ada")
     with scheduler(cell):
         eventually(lambda: placed(cell, "a"))
         found = omega.json("machine", "status", "m0")
@@ -130,7 +130,7 @@ def test_tasks_of_a_machine_that_fails_are_placed_again(omega: Omega, cell: Redi
         assert "crawl" in text
         assert omega.text("machine", "drain", "m0") == "machine m0 drained · 3 tasks still running\n"
         assert omega.text("machine", "down", "m0") == "machine m0 down · 3 tasks requeued\n"
-    job = cell.job("a")
+    job = cell.jobs.get("a")
     assert job is not None
     assert job.unplaced == 3
 
@@ -140,25 +140,25 @@ def test_resize(omega: Omega, cell: RedisCell) -> None:
     resized = {"cell": omega.cell, "name": "m0", "index": 0, "capacity": {"cpu": 2500, "memory": 4096}, "evicted": 0}
     assert omega.json("machine", "resize", "m0", "--cpu", "2500m") == resized
     jobs = [JobSpec(word, word, "batch", (TaskGroup((500, 0), 2, 60_000),), p) for word, p in (("low", 1), ("high", 9))]
-    cell.submit(jobs, 1, "ada")
+    cell.jobs.submit(jobs, 1, "ada")
     with scheduler(cell):
         eventually(lambda: placed(cell, "low") and placed(cell, "high"))
         said = omega.error("machine", "resize", "m0", "--cpu", "1")
         assert said == "machine m0: has more allocated than cpu 1, memory 4Gi; add --evict, or drain it first"
         said = omega.text("machine", "resize", "m0", "--cpu", "1", "--evict")
         assert said == "machine m0 has cpu 1, memory 4Gi · 2 tasks evicted and requeued\n"
-    assert [run.job for run in cell.runs([0]) if not run.leaving] == ["high"]
+    assert [run.job for run in cell.machines.runs([0]) if not run.leaving] == ["high"]
     assert omega.error("machine", "resize", "m0", code=2).startswith("omega machine resize: missing amounts; give")
 
 
 def test_what_went_wrong_lately(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     now = now_ms()
-    cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 5, 60_000),), 7)], now, "ada")
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, now)
-    cell.commit(CommitRequest(me, 1, [Transaction("a", (Claim(0, 0, 4),))], Position(), now))
-    cell.end([TaskEnd(0, cell.runs([0])[0].placement, EndKind.FAILED, "0", "exit 3")], now, "here")
-    cell.renew_scheduler(me, 60_000, {"rejecting_machines": [[0, 12, 3], [1, 1, 1]]})
+    cell.jobs.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 5, 60_000),), 7)], now, "ada")
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, now)
+    cell.schedulers.commit(CommitRequest(me, 1, [Transaction("a", (Claim(0, 0, 4),))], Position(), now))
+    cell.executors.end([TaskEnd(0, cell.machines.runs([0])[0].placement, EndKind.FAILED, "0", "exit 3")], now, "here")
+    cell.schedulers.renew(me, 60_000, {"rejecting_machines": [[0, 12, 3], [1, 1, 1]]})
     none = {"failed": 0, "lost": 0, "evicted": 0, "conflicts": 0}
     found = omega.json("machine", "list", "--verbose")["machines"]
     assert [each["recent"] for each in found] == [none | {"failed": 1}, none]
@@ -179,8 +179,8 @@ def test_what_went_wrong_lately(omega: Omega, cell: RedisCell) -> None:
 
 def test_a_machine_that_rejects_over_and_over_is_marked(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, now_ms())
-    cell.renew_scheduler(me, 60_000, {"rejecting_machines": [[0, 12, 10], [1, 40, 9]]})
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, now_ms())
+    cell.schedulers.renew(me, 60_000, {"rejecting_machines": [[0, 12, 10], [1, 40, 9]]})
     assert omega.json("machine", "status", "m0")["rejected_in_a_row"] == {"batch/0": 10}
     assert omega.json("machine", "status", "m1")["rejected_in_a_row"] == {}
     said = omega.run("machine", "status", "m0").stderr
@@ -205,7 +205,7 @@ def test_attributes_are_set_and_taken_away(omega: Omega, cell: RedisCell) -> Non
     has = {"gpu": "yes", "rack": "r7"}
     assert said == {"cell": cell.name, "name": "m1", "index": 1, "attributes": has, "evicted": 0}
     assert omega.text("machine", "set", "m1", "gpu=") == "machine m1 has rack=r7\n"
-    assert cell.machines()[1].attributes == {"rack": "r7"}
+    assert cell.machines.all()[1].attributes == {"rack": "r7"}
     assert "m1 has new attributes" in omega.text("events", "--kind", "machine")
     assert "'rack' is not KEY=VALUE" in omega.error("machine", "set", "m1", "rack", code=2)
     assert "not in cell" in omega.error("machine", "set", "m9", "rack=r1")
@@ -215,7 +215,7 @@ def test_attributes_are_given_in_turn_as_by_up(omega: Omega, cell: RedisCell) ->
     words = ("machine", "add", "m", "--count", "3", "--cpu", "1", "--attribute", "rack=r1,r2", "--attribute", "zone=a")
     assert omega.json(*words)["added"] == ["m0", "m1", "m2"]
     racks = [{"rack": "r1", "zone": "a"}, {"rack": "r2", "zone": "a"}, {"rack": "r1", "zone": "a"}]
-    assert [machine.attributes for machine in cell.machines()] == racks
+    assert [machine.attributes for machine in cell.machines.all()] == racks
     assert omega.json(*words)["unchanged"] == 3, "the same command again changes nothing"
     said = omega.error("agent", "--attribute", "rack=r1,r2", code=2)
     assert "rack has 2 values for one machine; give one value" in said
@@ -236,17 +236,17 @@ def test_list_in_pages(omega: Omega, cell: RedisCell) -> None:
 
 
 def test_the_removal_of_a_machine_says_that_its_agent_ends(omega: Omega, cell: RedisCell) -> None:
-    me = cell.register_agent("h1", "n", 60_000, 0)
-    cell.join(me.member, [MachineSpec("h1", (4000, 4096))], 0)
+    me = cell.executors.register_agent("h1", "n", 60_000, 0)
+    cell.machines.join(me.member, [MachineSpec("h1", (4000, 4096))], 0)
     assert omega.text("machine", "drain", "h1") == "machine h1 drained\n"
     assert omega.text("machine", "remove", "h1") == "machine h1 removed · its agent ends\n"
 
 
 def test_why_a_machine_cannot_start_tasks_stands_wherever_it_is_looked_for(omega: Omega, cell: RedisCell) -> None:
-    lease = cell.register_agent("h", "n", 600_000, 0)
-    cell.join("agent/h", [MachineSpec("h", (4_000, 4_096))], 0)
-    cell.report_fitness(lease, [0], "No space left on device", 0)
-    cell.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 64), 1),))], 0, "ada")
+    lease = cell.executors.register_agent("h", "n", 600_000, 0)
+    cell.machines.join("agent/h", [MachineSpec("h", (4_000, 4_096))], 0)
+    cell.executors.report_fitness(lease, [0], "No space left on device", 0)
+    cell.jobs.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 64), 1),))], 0, "ada")
     why = "No space left on device"
     assert why in omega.text("machine", "list")
     (listed,) = omega.json("machine", "list")["machines"]
@@ -261,7 +261,7 @@ def test_why_a_machine_cannot_start_tasks_stands_wherever_it_is_looked_for(omega
     mirror = CellMirror(cell, "store")
     mirror.read(10_000)
     assert [row["unfit"] for row in mirror.machines()["machines"]] == [why]
-    cell.report_fitness(lease, [0], "", 0)
+    cell.executors.report_fitness(lease, [0], "", 0)
     mirror.read(11_000)
     assert [row["unfit"] for row in mirror.machines()["machines"]] == [None]
     assert "agent/h can start tasks again" in omega.text("events", "--kind", "fit")

@@ -30,17 +30,17 @@ output: OUTPUT
 @pytest.fixture
 def workers(omega: Omega, cell: RedisCell, tmp_path: Path) -> list[Worker]:
     """A submitted job with two placed workers."""
-    cell.register_agent("m0", "n", 600_000, 1_000)
-    cell.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
+    cell.executors.register_agent("m0", "n", 600_000, 1_000)
+    cell.machines.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
     omega.json("job", "submit", "-", given=JOB.replace("OUTPUT", str(tmp_path / "out")))
     assert Member(cell, "mapreduce/0").place("words-1", (0, 2)).accepted
-    (run,) = cell.runs([0])
+    (run,) = cell.machines.runs([0])
     return [Worker(0, run.placement, task) for task in range(2)]
 
 
 def work(cell: RedisCell, worker: Worker, *, failed: bool = False) -> None:
-    errand = cell.claim_shard("words-1", worker, 4, 1, 10**12)
-    assert cell.end_shard("words-1", "words", worker, errand.what, errand.shard, 1500, failed_ms=0 if failed else None)
+    errand = cell.shards.claim("words-1", worker, 4, 1, 10**12)
+    assert cell.shards.end("words-1", "words", worker, errand.what, errand.shard, 1500, failed_ms=0 if failed else None)
 
 
 def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], 
     }
     assert [(group["name"], group["counts"]["total"]) for group in first["groups"]] == [("workers", 2), ("surplus", 0)]
     work(cell, workers[0])
-    cell.claim_shard("words-1", workers[1], 4, 1, 10**12)
+    cell.shards.claim("words-1", workers[1], 4, 1, 10**12)
     later = omega.json("job", "status", "words")["progress"]
     assert (later["phase"], later["working"]) == ("map", 1)
     assert later["map"] == {"total": 4, "finished": 1, "mean_seconds": 1.5}
@@ -70,9 +70,9 @@ def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], 
 
 def test_a_job_that_was_stopped_has_no_shard_in_work(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
     for worker in workers:
-        cell.claim_shard("words-1", worker, 4, 1, 10**12)
+        cell.shards.claim("words-1", worker, 4, 1, 10**12)
     assert omega.json("job", "status", "words")["progress"]["working"] == 2
-    cell.end([TaskEnd(0, workers[0].placement, EndKind.EVICTED, "0")], 1, "ada")
+    cell.executors.end([TaskEnd(0, workers[0].placement, EndKind.EVICTED, "0")], 1, "ada")
     assert omega.json("job", "status", "words")["progress"]["working"] == 1, "that of an evicted worker is free again"
     omega.text("job", "stop", "words")
     assert omega.json("job", "status", "words")["progress"]["working"] == 0
@@ -81,18 +81,18 @@ def test_a_job_that_was_stopped_has_no_shard_in_work(omega: Omega, cell: RedisCe
 
 def test_surplus_workers_count_alike_everywhere(omega: Omega, cell: RedisCell, workers: list[Worker]) -> None:
     """While they run and once they finished; those that failed or were evicted are removed, and count nowhere."""
-    cell.set_machine_capacity(0, (8000, None), 1, "ada")
-    cell.resize("words-1", {1: 3}, 1, "mapreduce/0")
+    cell.machines.set_capacity(0, (8000, None), 1, "ada")
+    cell.jobs.resize("words-1", {1: 3}, 1, "mapreduce/0")
     other = Member(cell, "mapreduce/1")
     claims = (Claim(0, 1, 3, seen=other.seen(0)),)
     assert other.transact(Transaction("words-1", claims, Mode.INCREMENTAL))[0].accepted
     shown(omega, {"running": 5})
-    surplus = next(run.placement for run in cell.runs([0]) if run.group == 1)
+    surplus = next(run.placement for run in cell.machines.runs([0]) if run.group == 1)
     ends = [TaskEnd(0, surplus, EndKind.FAILED, "0", "exit 1"), TaskEnd(0, surplus, EndKind.EVICTED, "1")]
-    cell.end(ends, 2, "agent/m0")
+    cell.executors.end(ends, 2, "agent/m0")
     shown(omega, {"running": 3}, removed=2)
-    cell.end([TaskEnd(0, surplus, EndKind.FINISHED, "2")], 2, "agent/m0")
-    cell.end([TaskEnd(0, workers[0].placement, EndKind.FAILED, "0-1", "exit 1")], 3, "agent/m0")
+    cell.executors.end([TaskEnd(0, surplus, EndKind.FINISHED, "2")], 2, "agent/m0")
+    cell.executors.end([TaskEnd(0, workers[0].placement, EndKind.FAILED, "0-1", "exit 1")], 3, "agent/m0")
     shown(omega, {"failed": 2, "finished": 1}, removed=2)
     rows = {row["tasks"]: row for row in omega.json("job", "tasks", "words", "--state", "removed")["tasks"]}
     assert [(row["group"], row["reason"], row["exit_status"]) for row in rows.values()] == [
@@ -154,8 +154,8 @@ def test_a_machine_on_which_shards_fail_is_shown(omega: Omega, cell: RedisCell, 
 
 
 def test_other_jobs_have_no_progress(omega: Omega, cell: RedisCell) -> None:
-    cell.register_agent("m0", "n", 600_000, 1_000)
-    cell.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
+    cell.executors.register_agent("m0", "n", 600_000, 1_000)
+    cell.machines.join("agent/m0", [MachineSpec("m0", (4000, 4096))], 1_000)
     omega.json("job", "submit", "-", given="{name: a, tasks: [{}]}")
     assert omega.json("job", "status", "a")["progress"] is None
     assert "progress" not in omega.text("job", "list")
@@ -212,7 +212,7 @@ def test_an_output_of_a_live_job_is_refused(omega: Omega, cell: RedisCell, tmp_p
     assert (
         said == f"job second: output {tmp_path / 'out'} overlaps that of the live job {job_id}; name another directory"
     )
-    assert cell.live_job_count() == 1, "none of a file is submitted when one is refused"
+    assert cell.jobs.live_count() == 1, "none of a file is submitted when one is refused"
     within = json.dumps({**about, "name": "within", "output": str(tmp_path / "out" / "a")})
     assert f"overlaps that of the live job {job_id};" in omega.error("job", "submit", "-", "--detach", given=within)
     third = json.dumps({**about, "name": "third", "output": str(tmp_path / "other")})
@@ -237,7 +237,7 @@ def test_an_output_within_the_input_of_another_job_is_refused(
     given = json.dumps([writer, reader] if together else writer)
     said = omega.error("job", "submit", "-", "--detach", given=given)
     assert f"output {tmp_path}/in/out is within the input {tmp_path}/in of " in said
-    assert cell.live_job_count() == (0 if together else 1)
+    assert cell.jobs.live_count() == (0 if together else 1)
     if not together:
         omega.json("job", "stop", "reader")
     assert omega.json("job", "submit", "-", "--detach", given=json.dumps(writer))["jobs"][0]["status"] == "submitted"
@@ -245,8 +245,8 @@ def test_an_output_within_the_input_of_another_job_is_refused(
 
 def test_where_shards_were_read(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     """Of an input on m0, on a drained machine and on one that is not there; and of a file without a location."""
-    cell.register_agent("m0", "n", 600_000, 1_000)
-    cell.join("agent/m0", [MachineSpec(f"m{i}", (4000, 4096)) for i in range(2)], 1_000)
+    cell.executors.register_agent("m0", "n", 600_000, 1_000)
+    cell.machines.join("agent/m0", [MachineSpec(f"m{i}", (4000, 4096)) for i in range(2)], 1_000)
     omega.json("machine", "drain", "m1")
     for name in "abcd":
         (tmp_path / name).write_text("text")
@@ -265,7 +265,7 @@ def test_where_shards_were_read(omega: Omega, cell: RedisCell, tmp_path: Path) -
         "machine": 0, "dc": 0, "anywhere": 0, "no location": 0,
     }  # fmt: skip
     assert Member(cell, "mapreduce/0").place("words-1", (0, 1)).accepted
-    (run,) = cell.runs([0])
+    (run,) = cell.machines.runs([0])
     assert omega.json(*who(placement=run.placement))["shards"] == 5
     assert omega.json("job", "status", "words")["progress"]["locality"] == {
         "machine": 1, "dc": 0, "anywhere": 2, "no location": 1,

@@ -175,7 +175,7 @@ def test_list_and_show_have_what_operators_ask_for(omega: Omega, cell: RedisCell
 
 def test_a_file_is_planned_imported_and_exported(omega: Omega, cell: RedisCell, file: Path, tmp_path: Path) -> None:
     join(cell, 1)
-    cell.join("here", [MachineSpec("g", (8000, 8192), {"gpu": "yes"})], 1_000)
+    cell.machines.join("here", [MachineSpec("g", (8000, 8192), {"gpu": "yes"})], 1_000)
     omega.run("pool", "set", "train")
     submit(omega, "x", "train", 40)
     plan = {row["name"]: row for row in omega.json("pool", "plan", str(file))["pools"]}
@@ -217,7 +217,7 @@ def test_files_that_break_a_rule_are_refused(
     omega: Omega, cell: RedisCell, tmp_path: Path, text: str, message: str
 ) -> None:
     join(cell, 1)
-    cell.join("here", [MachineSpec("g", (8000, 8192), {"rack": "r"})], 1_000)
+    cell.machines.join("here", [MachineSpec("g", (8000, 8192), {"rack": "r"})], 1_000)
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     for command in ("plan", "import"):
@@ -275,11 +275,11 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     omega.run("pool", "set", "b")
     for name, pool, count in (("x", "b", 4), ("y", "a", 2)):
         group = TaskGroup((1000, 64), count)
-        cell.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool, "user": "ada"})], 0, "ada")
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    job = cell.job(cell.job_id("x") or "")
+        cell.jobs.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool, "user": "ada"})], 0, "ada")
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+    job = cell.jobs.get(cell.jobs.id_of("x") or "")
     assert job is not None
-    cell.commit(CommitRequest(member, 1, [Transaction(job.id, (Claim(0, 0, 4),))], Position(), 0))
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction(job.id, (Claim(0, 0, 4),))], Position(), 0))
     stands = omega.json("job", "why", "y")["pool"]
     assert (stands["name"], stands["status"], stands["reclaim"]) == ("a", "below fair share", "never")
     assert stands["limits"] == []
@@ -302,17 +302,17 @@ def test_starving_pools_are_listed_as_such(omega: Omega, cell: RedisCell) -> Non
     omega.run("pool", "set", "b")
     submit(omega, "x", "a", 40)
     for member, starving in (("batch/0", {"a": "starving"}), ("batch/1", {"a": "aggressively starving"})):
-        membership = cell.register_scheduler(member, "n", 60_000, 0)
-        cell.renew_scheduler(membership, 60_000, {"starving": starving})
+        membership = cell.schedulers.register(member, "n", 60_000, 0)
+        cell.schedulers.renew(membership, 60_000, {"starving": starving})
     rows = {row["name"]: row["status"] for row in omega.json("pool", "list")["pools"]}
     assert rows == {"a": "aggressively starving", "b": "normal"}
 
 
 def test_machines_of_two_trees_or_none_are_reported(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     """Formulas are checked when they are set; a machine that joins later may break them."""
-    cell.register_executor("e0", "n", 60_000, 0)
+    cell.executors.register("e0", "n", 60_000, 0)
     machines = [("m0", {"gpu": "yes"}), ("m1", {"rack": "r1"})]
-    cell.join("e0", [MachineSpec(name, (4_000, 1_024), attributes) for name, attributes in machines], 0)
+    cell.machines.join("e0", [MachineSpec(name, (4_000, 1_024), attributes) for name, attributes in machines], 0)
     file = tmp_path / "pools.yaml"
     file.write_text(
         "trees: [{name: x, machines: has gpu}, {name: y, machines: has rack}]\npools: [{name: a, tree: x}]\n"
@@ -320,7 +320,7 @@ def test_machines_of_two_trees_or_none_are_reported(omega: Omega, cell: RedisCel
     omega.run("pool", "import", str(file))
     assert omega.json("pool", "list")["warnings"] == []
     later = [("m2", {"gpu": "yes", "rack": "r1"}), ("m3", {})]
-    cell.join("e0", [MachineSpec(name, (4_000, 1_024), attributes) for name, attributes in later], 0)
+    cell.machines.join("e0", [MachineSpec(name, (4_000, 1_024), attributes) for name, attributes in later], 0)
     warnings = omega.json("pool", "list")["warnings"]
     assert [warning.partition(",")[0] for warning in warnings] == [
         "pool trees x",
@@ -337,7 +337,7 @@ def test_verify_computes_the_published_epoch_again(omega: Omega, cell: RedisCell
     submit(omega, "x", "a", 40)
     assert Publisher(cell).publish("batch/0", 1_000)
     assert omega.json("cell", "verify")["ok"]
-    epoch = cell.epoch()
+    epoch = cell.pools.epoch()
     assert epoch is not None
     wrong = replace(
         epoch,
@@ -345,7 +345,7 @@ def test_verify_computes_the_published_epoch_again(omega: Omega, cell: RedisCell
         at_ms=9_000,
         pools={name: replace(share, fair_share=(0.5, 0.5)) for name, share in epoch.pools.items()},
     )
-    assert cell.publish_epoch(wrong, 1_000, 9_000)
+    assert cell.pools.publish_epoch(wrong, 1_000, 9_000)
     found = omega.json("cell", "verify", code=1)["violations"]
     assert [each["where"] for each in found] == ["pool a", "pool default/<Root>"]
     assert "epoch 2" in found[0]["what"]
@@ -383,7 +383,7 @@ def test_slots_of_tasks_are_limits_in_every_cell_and_shares_where_machines_state
     slots.run("pool", "set", "a", "--guarantee", "user_slots=2", "--limit", "user_slots=2")
     slots.run("job", "run", "--name", "j", "--pool", "a", "--cpu", "1", "--", "true")
     with closing(RedisCell.connect(str(slots.url), str(slots.cell))) as cell:
-        job = cell.job(cell.job_id("j") or "")
+        job = cell.jobs.get(cell.jobs.id_of("j") or "")
         assert job is not None
         assert job.groups[0].need == (1000, 1)
         cell.delete()

@@ -53,19 +53,19 @@ FILES = [
 def prepared(omega: Omega, cell: RedisCell) -> None:
     """A tree of two levels, a FIFO pool, and a pool with a running job."""
     join(cell, 1)
-    cell.join("here", [MachineSpec("r", (4000, 4096), {"rack": "r"})], 1_000)
+    cell.machines.join("here", [MachineSpec("r", (4000, 4096), {"rack": "r"})], 1_000)
     omega.run("pool", "set", "top", "--guarantee", "cpu=2")
     omega.run("pool", "set", "child", "--parent", "top", "--guarantee", "cpu=1")
     omega.run("pool", "set", "queue", "--mode", "fifo")
     omega.run("pool", "set", "busy")
-    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), spec={"pool": "busy"})], 0, "ada")
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 0))
+    cell.jobs.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), spec={"pool": "busy"})], 0, "ada")
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 0))
 
 
 def test_what_breaks_a_rule_is_refused_and_changes_nothing(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     prepared(omega, cell)
-    before = cell.pools()
+    before = cell.pools.get()
     for words, message in SETTINGS:
         assert message in omega.error("pool", "set", *words), words
     for text, message in FILES:
@@ -79,7 +79,7 @@ def test_what_breaks_a_rule_is_refused_and_changes_nothing(omega: Omega, cell: R
             assert message in omega.error("pool", "plan", str(path)), text
     assert "has live jobs" in omega.error("pool", "remove", "busy")
     assert "has pools below it: child" in omega.error("pool", "remove", "top")
-    assert cell.pools() == before
+    assert cell.pools.get() == before
 
 
 def test_what_looks_wrong_and_is_allowed(omega: Omega, cell: RedisCell) -> None:

@@ -32,13 +32,13 @@ def test_watch_draws_pools_over_time(omega: Omega, cell: RedisCell, tmp_path: Pa
 def test_what_was_watched(cell: RedisCell) -> None:
     """Tasks of a pool that are evicted meanwhile, with the time that they had run."""
     join(cell, 1)
-    cell.set_pools(Pools((Pool("a"), Pool("b"))), 0, 0, "ada")
-    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), spec={"pool": "b"})], 0, "ada")
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 3_000))
+    cell.pools.set(Pools((Pool("a"), Pool("b"))), 0, 0, "ada")
+    cell.jobs.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), spec={"pool": "b"})], 0, "ada")
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 3_000))
     watched = PoolWatch(cell, 10_000)
     watched.add(pools_json(cell), 10_500)
-    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "0-1", "drain")], 13_000, "ada")
+    cell.executors.end([TaskEnd(0, 1, EndKind.EVICTED, "0-1", "drain")], 13_000, "ada")
     watched.add(pools_json(cell), 14_000)
     history = watched.history()
     assert [(each.at, each.usage[0]) for each in history.samples["b"]] == [(0.5, 0.5), (4.0, 0.0)]

@@ -15,13 +15,15 @@ from tests.cli.conftest import Omega, join
 
 def submit(cell: RedisCell, name: str, pool: str, count: int, **fields: Any) -> None:
     group = TaskGroup((1000, 64), count, spec=fields)
-    cell.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool, "user": "ada"})], 0, "ada")
+    cell.jobs.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool, "user": "ada"})], 0, "ada")
 
 
 def hold(cell: RedisCell, job: str, *claims: tuple[int, int]) -> None:
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
     made = tuple(Claim(machine, 0, count) for machine, count in claims)
-    assert cell.commit(CommitRequest(member, 1, [Transaction(job, made)], Position(), 0)).outcomes[0].accepted
+    assert (
+        cell.schedulers.commit(CommitRequest(member, 1, [Transaction(job, made)], Position(), 0)).outcomes[0].accepted
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_protected_usage_forbids_evictions_between_pools_of_a_tree_that_says_so(
 
 def test_machines_of_other_trees_do_not_count(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     join(cell, 2)
-    cell.join("here", [MachineSpec("g", (4000, 4096), {"gpu": "yes"})], 1_000)
+    cell.machines.join("here", [MachineSpec("g", (4000, 4096), {"gpu": "yes"})], 1_000)
     path = tmp_path / "trees.yaml"
     path.write_text(
         "trees: [{name: default}, {name: gpu, machines: \"gpu == 'yes'\"}]\n"
@@ -150,7 +152,7 @@ def test_a_live_ephemeral_pool_keeps_its_parent(omega: Omega, cell: RedisCell, t
     path = tmp_path / "pools.yaml"
     path.write_text("trees: [{name: default, default_parent: people}]\npools: [{name: people, users: [ada, bob]}]\n")
     omega.run("pool", "import", str(path))
-    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 1),), spec={"user": "ada"})], 0, "ada")
+    cell.jobs.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 1),), spec={"user": "ada"})], 0, "ada")
     assert omega.json("pool", "show", "ada")["pool"]["parent"] == "people"
     omega.run("pool", "set", "ada", "--weight", "2")
     assert omega.json("pool", "show", "ada")["pool"]["parent"] == "people"
@@ -169,9 +171,11 @@ def test_satisfaction_is_that_of_the_pool_and_the_least_job_stands_beside_it(ome
     join(cell, 1)
     omega.run("pool", "set", "a")
     for name in ("x", "y"):
-        cell.submit([JobSpec(f"id-{name}", name, "batch", (TaskGroup((1000, 64), 4),), spec={"pool": "a"})], 0, "ada")
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    cell.commit(CommitRequest(member, 1, [Transaction("id-x", (Claim(0, 0, 4),))], Position(), 0))
+        cell.jobs.submit(
+            [JobSpec(f"id-{name}", name, "batch", (TaskGroup((1000, 64), 4),), spec={"pool": "a"})], 0, "ada"
+        )
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction("id-x", (Claim(0, 0, 4),))], Position(), 0))
     assert omega.json("job", "status", "y")["fair_share"] is None, "no epoch is published"
     assert Publisher(cell).publish("batch/0", 1_000)
     (row,) = omega.json("pool", "list")["pools"]
@@ -224,7 +228,7 @@ def test_one_group_that_never_starts_is_told_beside_one_that_does(omega: Omega, 
     join(cell, 4)
     omega.run("pool", "set", "a", "--limit", "cpu=3")
     groups = (TaskGroup((1000, 64), 2, spec={"name": "small"}), TaskGroup((4000, 64), 1, spec={"name": "large"}))
-    cell.submit([JobSpec("x", "x", "batch", groups, spec={"pool": "a"})], 0, "ada")
+    cell.jobs.submit([JobSpec("x", "x", "batch", groups, spec={"pool": "a"})], 0, "ada")
     explained = omega.json("job", "why", "x")
     assert [(each["name"], each["starts"], each["reason"]) for each in explained["groups"]] == [
         ("small", 2, "WAITING"),
@@ -256,8 +260,8 @@ def test_a_gang_with_room_for_a_part_does_not_fit(omega: Omega, cell: RedisCell)
 
 
 def test_unknown_values_of_an_attribute_list_those_that_exist(omega: Omega, cell: RedisCell) -> None:
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec(f"m{i}", (4000, 4096), {"rack": f"r{i}"}) for i in range(3)], 1_000)
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec(f"m{i}", (4000, 4096), {"rack": f"r{i}"}) for i in range(3)], 1_000)
     asked = ("--cpu", "1", "--duration", "9s", "--constraint", "rack == 'r9'")
     text = "constraint rack == 'r9': matches no machine; known values of rack: r0, r1, r2"
     assert text in " ".join(omega.run("job", "run", "--detach", "--name", "x", *asked).stderr.split())

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.server
 def test_both_jobs_tell_of_an_eviction(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     now_ms = int(time.time() * 1000)
-    cell.submit([JobSpec("10a", "low", "batch", (TaskGroup((1_000, 100), 8, 60_000),))], now_ms, "ada")
+    cell.jobs.submit([JobSpec("10a", "low", "batch", (TaskGroup((1_000, 100), 8, 60_000),))], now_ms, "ada")
     with scheduler(cell), scheduler(cell, "service/0"):
         eventually(lambda: omega.json("job", "status", "low")["state"] == "running")
-        cell.submit(
+        cell.jobs.submit(
             [JobSpec("ff1", "high", "service", (TaskGroup((2_000, 100), 1, 60_000),), 5, spec={"user": "bob"})],
             now_ms,
             "ada",

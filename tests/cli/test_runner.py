@@ -25,7 +25,7 @@ tasks:
 def machines(cell: RedisCell) -> RedisCell:
     """Five machines without runners, and m5 with one."""
     join(cell, 5)
-    cell.join("here", [MachineSpec("m5", (4000, 4096), {"runner.podman": "5.2"})], 0)
+    cell.machines.join("here", [MachineSpec("m5", (4000, 4096), {"runner.podman": "5.2"})], 0)
     return cell
 
 
@@ -35,7 +35,7 @@ def test_only_machines_with_the_runner_take_the_job(omega: Omega, machines: Redi
     assert [each["machine"] for each in planned["placements"]] == ["m5"]
     group: Any = {"command": ["x"], "runner": "docker", "image": "y"}
     typed = JobSpec("t", "typed", "batch", (TaskGroup((1, 1), 1, 0, group),), spec={"simulate": True})
-    machines.submit([typed], 0, "ada")
+    machines.jobs.submit([typed], 0, "ada")
     why = omega.json("job", "why", "typed")
     assert why["reason"] == "CONSTRAINT"
     assert "constraint has runner.docker" in {step["what"] for step in why["groups"][0]["steps"]}
@@ -109,7 +109,7 @@ def test_the_runners_of_omega_are_registered() -> None:
 
 def test_job_run_takes_a_runner_and_its_image(omega: Omega, machines: RedisCell) -> None:
     answer = omega.json("job", "run", "--runner", "podman", "--image", "alpine:3", "--", "echo", "hi")
-    job = machines.job(answer["jobs"][0]["id"])
+    job = machines.jobs.get(answer["jobs"][0]["id"])
     assert job is not None
     assert job.spec["groups"] == [{"command": ["echo", "hi"], "runner": "podman", "image": "alpine:3"}]
     for words in (("--image", "alpine:3", "--", "x"), ("--runner", "podman", "--name", "n")):

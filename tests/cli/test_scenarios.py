@@ -28,13 +28,13 @@ def job(name: str, count: int, cpu: int, memory: int = 0, **more: object) -> Job
 def place(
     cell: RedisCell, me: Membership, number: int, name: str, *claims: Claim, mode: Mode = Mode.INCREMENTAL
 ) -> int:
-    reply = cell.commit(CommitRequest(me, number, [Transaction(name, claims, mode)], Position(), 1))
+    reply = cell.schedulers.commit(CommitRequest(me, number, [Transaction(name, claims, mode)], Position(), 1))
     return reply.outcomes[0].placed
 
 
 def test_w01_a_limit_that_does_not_block_hides_no_freed_room() -> None:
     rig = Rig((4_000, 1_000))
-    rig.other.set_limits("batch", Limits((100_000, None), 100), 0, "ada")
+    rig.other.pools.set_limits("batch", Limits((100_000, None), 100), 0, "ada")
     rig.submit(small("eater", need=(4_000, 0)))
     rig.until_placed("eater")
     rig.submit(small("job", need=(1_000, 0)))
@@ -59,14 +59,14 @@ def test_w02_jobs_start_when_a_machine_joins(gang: Gang) -> None:
 
 
 def test_w03_each_machine_is_counted_once_and_one_machine_tells_all(omega: Omega, cell: RedisCell) -> None:
-    cell.register_executor("here", "n", 600_000, 0)
+    cell.executors.register("here", "n", 600_000, 0)
     has = {"m0": {"class": "gpu"}, "m1": {"class": "cpu", "port": "taken"}, "m2": {"class": "cpu"}}
-    cell.join(
+    cell.machines.join(
         "here", [MachineSpec(name, (4_000, GIB if name == "m2" else 8 * GIB), each) for name, each in has.items()], 1
     )
-    cell.register_scheduler("service/0", "nonce", 60_000, 1)
+    cell.schedulers.register("service/0", "nonce", 60_000, 1)
     demands = {"constraints": ["class == 'cpu'", "port != 'taken'"]}
-    cell.submit([JobSpec("web", "web", "service", (TaskGroup((1_000, 2 * GIB), 1, 0, demands),))], 1, "ada")
+    cell.jobs.submit([JobSpec("web", "web", "service", (TaskGroup((1_000, 2 * GIB), 1, 0, demands),))], 1, "ada")
     found = omega.json("job", "why", "web")
     steps = found["groups"][0]["steps"]
     assert sum(step["excludes"] for step in steps) == found["machines"] == 3
@@ -90,10 +90,10 @@ def test_w03_each_machine_is_counted_once_and_one_machine_tells_all(omega: Omega
 
 
 def test_w04_enough_in_total_on_no_machine(omega: Omega, cell: RedisCell) -> None:
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec(f"m{i}", (1_000, GIB)) for i in range(2)], 1)
-    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    cell.submit([job("bundle", 1, 2_000)], 1, "ada")
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec(f"m{i}", (1_000, GIB)) for i in range(2)], 1)
+    cell.schedulers.register("batch/0", "nonce", 60_000, 1)
+    cell.jobs.submit([job("bundle", 1, 2_000)], 1, "ada")
     found = omega.json("job", "why", "bundle")
     assert (found["reason"], found["groups"][0]["lacking"]) == (
         "TOO_LARGE",
@@ -105,12 +105,12 @@ def test_w04_enough_in_total_on_no_machine(omega: Omega, cell: RedisCell) -> Non
 
 def test_w05_the_limit_of_a_pool_is_named_with_what_is_short(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
     omega.run("pool", "set", "parent", "--limit", "memory=4Gi")
     omega.run("pool", "set", "p", "--parent", "parent", "--limit", "cpu=8")
-    cell.submit([job("first", 1, 1_000, 3 * GIB, spec={"pool": "p"})], 1, "ada")
+    cell.jobs.submit([job("first", 1, 1_000, 3 * GIB, spec={"pool": "p"})], 1, "ada")
     assert place(cell, me, 1, "first", Claim(0, 0, 1)) == 1
-    cell.submit([job("next", 1, 2_000, 2 * GIB, spec={"pool": "p"})], 1, "ada")
+    cell.jobs.submit([job("next", 1, 2_000, 2 * GIB, spec={"pool": "p"})], 1, "ada")
     found = omega.json("job", "why", "next")
     assert (found["reason"], found["limit"]) == (
         "LIMIT",
@@ -135,20 +135,20 @@ def test_o01_what_can_be_read_is_listed(store_url: str, omega: Omega, cell: Redi
     assert found[cell.name]["machines"] == 1
     assert found[cell.name]["note"] is None
     assert "written with schema 99" in found[other.name]["note"]
-    lapsed = cell.register_scheduler("batch/1", "nonce", 60_000, 1)
+    lapsed = cell.schedulers.register("batch/1", "nonce", 60_000, 1)
     cell.client.delete(f"omega:1:{{{cell.name}}}:lease:{lapsed.member}")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
 
 
 def test_o01_since_when_a_member_is_silent(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
-    me, now = cell.register_scheduler("batch/0", "nonce", 60_000, 1), App.now_ms()
-    cell.renew_scheduler(me, 60_000, {"at_ms": now - 125_000} | dict.fromkeys(FIGURES, 0) | {"conflict_fraction": 0.0})
+    me, now = cell.schedulers.register("batch/0", "nonce", 60_000, 1), App.now_ms()
+    cell.schedulers.renew(me, 60_000, {"at_ms": now - 125_000} | dict.fromkeys(FIGURES, 0) | {"conflict_fraction": 0.0})
     cell.client.delete(f"omega:1:{{{cell.name}}}:lease:{me.member}")
     assert omega.json("scheduler", "list")["schedulers"][0]["heartbeat_at_ms"] == now - 125_000
     assert " lapsed 2m0" in omega.text("scheduler", "list")
-    cell.set_machine_state(1, MachineState.DOWN, now - 65_000, "ada")
-    cell.set_machine_state(0, MachineState.DRAINED, now, "ada")
+    cell.machines.set_state(1, MachineState.DOWN, now - 65_000, "ada")
+    cell.machines.set_state(0, MachineState.DRAINED, now, "ada")
     assert omega.json("machine", "status", "m1")["state_since_ms"] == now - 65_000
     assert "down since " in omega.text("machine", "status", "m1")
     listed = {each["name"]: each["state_since_ms"] for each in omega.json("machine", "list", "-v")["machines"]}
@@ -158,13 +158,13 @@ def test_o01_since_when_a_member_is_silent(omega: Omega, cell: RedisCell) -> Non
 
 def test_o02_evicted_tasks_are_counted_once(cell: RedisCell) -> None:
     join(cell, 2)  # 4 cpu each
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    cell.submit(
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
+    cell.jobs.submit(
         [job("gang", 4, 1_000, gang=Gang.STRICT), job("other", 2, 1_000), job("high", 4, 1_000, precedence=9)], 1, "ada"
     )
     place(cell, me, 1, "gang", Claim(0, 0, 4), mode=Mode.GANG)
     place(cell, me, 2, "other", Claim(1, 0, 2))
-    runs = {run.job: run.placement for run in cell.runs([0, 1])}
+    runs = {run.job: run.placement for run in cell.machines.runs([0, 1])}
     placed = place(
         cell,
         me,
@@ -181,7 +181,7 @@ def test_o02_evicted_tasks_are_counted_once(cell: RedisCell) -> None:
     assert counted["gang"] == 4
     assert recently(cell, 2).total["evicted"] == sum(counted.values())
     for name, number in counted.items():
-        kept_job = cell.job(name)
+        kept_job = cell.jobs.get(name)
         assert kept_job is not None
         assert sum(past(cell, kept_job).evicted_for.values()) == number
         assert kept_job.unplaced == number
@@ -197,29 +197,29 @@ def test_o03_settings_that_no_scheduler_reads_are_reported(omega: Omega, cell: R
     assert limits["not_in_effect"] == "", "limits hold for every scheduler"
     alone = omega.json("pool", "set", "p", "--weight", "2", "--guarantee", "cpu=4")["pool"]
     assert alone["not_in_effect"] == "weight, guarantee: not in effect while no scheduler is live"
-    own = cell.register_scheduler("own/0", "nonce", 60_000, 1)
-    cell.renew_scheduler(own, 60_000, {"uses_pools": False})
+    own = cell.schedulers.register("own/0", "nonce", 60_000, 1)
+    cell.schedulers.renew(own, 60_000, {"uses_pools": False})
     told = "weight, guarantee: not in effect: no live scheduler has the ordering fair-pools"
     assert omega.json("pool", "show", "p")["pool"]["not_in_effect"] == told
     assert f"warning: pool p: {told}" in omega.run("pool", "set", "p", "--weight", "3").stderr
     assert "weight, guarantee: no live scheduler has the ordering fair-pools" in omega.text("pool", "show", "p")
-    batch = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    cell.renew_scheduler(batch, 60_000, {"uses_pools": True})
+    batch = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
+    cell.schedulers.renew(batch, 60_000, {"uses_pools": True})
     assert "not in effect for own/0" in omega.json("pool", "show", "p")["pool"]["not_in_effect"]
-    cell.deregister_scheduler(own, 2)
+    cell.schedulers.deregister(own, 2)
     assert omega.json("pool", "show", "p")["pool"]["not_in_effect"] == ""
 
 
 @pytest.mark.parametrize("of", ["kind", "pool"])
 def test_o04_the_difference_is_evicted_on_demand(omega: Omega, cell: RedisCell, of: str) -> None:
     join(cell, 4)
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
     omega.run("pool", "set", "p")
     omega.run("pool", "set", "below", "--parent", "p")
     in_pool: dict[str, Any] = {"spec": {"pool": "below"}} if of == "pool" else {}
-    cell.submit([job(f"s{i}", 1, 1_000, precedence=i // 5, **in_pool) for i in range(10)], 1, "ada")
+    cell.jobs.submit([job(f"s{i}", 1, 1_000, precedence=i // 5, **in_pool) for i in range(10)], 1, "ada")
     other = JobSpec("other", "other", "service", (TaskGroup((1_000, 0), 2),), 0)
-    cell.submit([other], 1, "ada")
+    cell.jobs.submit([other], 1, "ada")
     for i in range(10):
         assert place(cell, me, i + 1, f"s{i}", Claim(i % 4, 0, 1)) == 1
     assert place(cell, me, 11, "other", Claim(3, 0, 2)) == 2
@@ -229,29 +229,29 @@ def test_o04_the_difference_is_evicted_on_demand(omega: Omega, cell: RedisCell, 
     assert f"warning: {what}: over by cpu 4: running tasks continue" in kept.stderr
     found = omega.json(*setting, "--over", "evict")
     assert (found if of == "kind" else found["pool"])["evicted"] == 4
-    left = sorted(run.job for run in cell.runs(range(4)) if not run.leaving)
+    left = sorted(run.job for run in cell.machines.runs(range(4)) if not run.leaving)
     assert left == ["other", "s0", "s5", "s6", "s7", "s8", "s9"], "the least important, of equals the newest"
-    assert [fact.event[-1] for fact in cell.facts(kinds=("evicted",))] == ["limit"] * 4
+    assert [fact.event[-1] for fact in cell.log.facts(kinds=("evicted",))] == ["limit"] * 4
     assert omega.json("cell", "verify")["ok"]
 
 
 @pytest.mark.parametrize("of", ["kind", "pool"])
 def test_o04_a_limit_below_what_is_in_use(omega: Omega, cell: RedisCell, of: str) -> None:
     join(cell, 4)
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
     setting = ("cell", "limits", "batch", "--cpu") if of == "kind" else ("pool", "set", "p", "--limit")
     written = "{}" if of == "kind" else "cpu={}"
     omega.run(*setting, written.format(10))
-    cell.submit([job(f"s{i}", 1, 1_000, spec={"pool": "p"} if of == "pool" else {}) for i in range(11)], 1, "ada")
+    cell.jobs.submit([job(f"s{i}", 1, 1_000, spec={"pool": "p"} if of == "pool" else {}) for i in range(11)], 1, "ada")
     for i in range(10):
         assert place(cell, me, i + 1, f"s{i}", Claim(i % 4, 0, 1)) == 1
     omega.run(*setting, written.format(6))
-    assert sum(len(run.tasks) > 0 for run in cell.runs(range(4))) == 10, "nothing is ended"
+    assert sum(len(run.tasks) > 0 for run in cell.machines.runs(range(4))) == 10, "nothing is ended"
     shown = omega.text("cell", "limits") if of == "kind" else omega.text("pool", "show", "p")
     assert "over by 4" in shown
     for i in range(5):
         assert place(cell, me, 20 + i, "s10", Claim(i % 4, 0, 1)) == 0, "nothing starts above the limit"
         assert omega.json("job", "why", "s10")["limit"]["short"] == 1_000 * (5 - i)
-        run = next(run for run in cell.runs(range(4)) if run.job == f"s{i}")
-        cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED)], 3, "here")
+        run = next(run for run in cell.machines.runs(range(4)) if run.job == f"s{i}")
+        cell.executors.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED)], 3, "here")
     assert place(cell, me, 30, "s10", Claim(0, 0, 1)) == 1

@@ -39,7 +39,7 @@ def running(omega: Omega, state: Path, *words: str, within: Path = ROOT) -> Iter
 
 
 def live(cell: RedisCell) -> set[str]:
-    return {member for member, (_, alive, _) in cell.members().items() if alive}
+    return {member for member, (_, alive, _) in cell.schedulers.members().items() if alive}
 
 
 @pytest.mark.chaos
@@ -62,7 +62,7 @@ def test_one_scheduler_works_and_leaves(omega: Omega, cell: RedisCell, tmp_path:
 @pytest.mark.chaos
 def test_several_share_the_work_and_one_may_die(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     join(cell, 4)
-    cell.register_scheduler("batch/1", "elsewhere", 60_000, 1)
+    cell.schedulers.register("batch/1", "elsewhere", 60_000, 1)
     with running(omega, tmp_path, "batch", "--instances", "2") as process:
         assert process.stderr is not None
         ready = process.stderr.readline()
@@ -89,7 +89,7 @@ def test_one_of_ones_own_from_its_folder(omega: Omega, cell: RedisCell, tmp_path
     omega.run("job", "run", "--name", "a", "--kind", "cold", "--count", "3", "--cpu", "100m")
     with running(omega, tmp_path, "mine:cold", within=tmp_path) as alone:
         eventually(lambda: omega.json("job", "status", "a")["counts"]["placed"] == 3)
-        assert {len(cell.runs([machine])) for machine in range(3)} == {1}, "as the policy wants it"
+        assert {len(cell.machines.runs([machine])) for machine in range(3)} == {1}, "as the policy wants it"
         with running(omega, tmp_path, "--file", "cold.toml", "--instances", "2", within=tmp_path) as several:
             eventually(lambda: live(cell) == {"cold/0", "cold/1", "cold/2"})
             several.send_signal(signal.SIGINT)
@@ -151,7 +151,7 @@ def test_a_scheduler_started_twice_under_one_name(
     omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "NAME_LEASES", 0.0)
-    cell.register_scheduler("batch/mine", "elsewhere", 60_000, 1)
+    cell.schedulers.register("batch/mine", "elsewhere", 60_000, 1)
     result = omega.run("scheduler", "run", "batch", "--name", "mine", code=1)
     assert result.stderr.splitlines()[-1] == (
         "error: scheduler batch/mine: another one runs under this name; choose another or stop it"
@@ -179,8 +179,8 @@ def test_what_cannot_be_run(omega: Omega, words: tuple[str, ...], code: int, mes
 
 
 def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) -> None:
-    cell.renew_scheduler(cell.register_scheduler("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
-    cell.register_scheduler("batch/1", "nonce", 60_000, 1)
+    cell.schedulers.renew(cell.schedulers.register("batch/0", "nonce", 60_000, 1), 60_000, {"pid": 7, "host": "h"})
+    cell.schedulers.register("batch/1", "nonce", 60_000, 1)
     told = (
         "is already up (batch/0, pid 7 on h; batch/1); stop it first (omega down), or choose another cell with --cell"
     )
@@ -189,7 +189,7 @@ def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) 
 
 def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": [], "refuses_writes": None}
-    membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    membership = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
     words = "jobs tasks transactions accepted conflicts queued blocked abandoned conflict_fraction busyness seconds"
     unknown = dict.fromkeys(f"{words} metrics heartbeat_at_ms pid host job_fields".split())
     fresh = {
@@ -216,7 +216,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
         "busyness": 0.41,
         "seconds": 9.5,
     }
-    cell.renew_scheduler(membership, 60_000, figures | {"wait_mean": 0.02, "wait_p90": 0.3})
+    cell.schedulers.renew(membership, 60_000, figures | {"wait_mean": 0.02, "wait_p90": 0.3})
     told = fresh | figures | {"wait_seconds": {"mean": 0.02, "p90": 0.3}}
     assert omega.json("scheduler", "list")["schedulers"] == [told]
     header, row = omega.text("scheduler", "list").splitlines()
@@ -224,21 +224,21 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert " ".join(row.split()) == "batch/0 live 1,200 31,000 50/1,300 (0.040) 20 ms/0.30 s 0.41 4 3 1"
     assert len(row) <= 100
     earlier = {EARLIER: {"transactions": 7, "accepted": 5, "conflicts": 2}}
-    cell.renew_scheduler(membership, 60_000, figures | earlier)
+    cell.schedulers.renew(membership, 60_000, figures | earlier)
     counts = {"total": 1307, "accepted": 1255, "conflicts": 52, "conflict_fraction": 52 / 1255, "of_schedulers": 1}
     assert omega.json("cell", "status")["transactions"] == counts
     cell.client.delete(f"omega:1:{{{cell.name}}}:lease:batch/0")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
-    cell.deregister_scheduler(membership, 1)
+    cell.schedulers.deregister(membership, 1)
     assert omega.json("scheduler", "list")["schedulers"] == []
     assert omega.json("scheduler", "list", "--all")["schedulers"][0]["state"] == "left"
 
 
 def test_a_job_submitted_wakes_its_scheduler(omega: Omega, cell: RedisCell) -> None:
-    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    cell.schedulers.register("batch/0", "nonce", 60_000, 1)
     omega.run("job", "run", "--name", "a")
     assert cell.client.llen(f"omega:1:{{{cell.name}}}:wake:batch/0") == 1
-    cell.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
+    cell.jobs.submit([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
 
 
 def test_the_name_that_it_got_is_printed(
@@ -248,10 +248,10 @@ def test_the_name_that_it_got_is_printed(
     from omega.cli.scheduler import run
     from omega.live.processes.watch import Watch
 
-    cell.register_scheduler("batch/0", "elsewhere", 60_000, 1)
+    cell.schedulers.register("batch/0", "elsewhere", 60_000, 1)
     found = iter([["batch/0"], ["batch/7"]])
     monkeypatch.setattr(run, "free_names", lambda *_: next(found))
-    monkeypatch.setattr(LiveDriver, "run", lambda self: self.cell.deregister_scheduler(self.membership, 1))
+    monkeypatch.setattr(LiveDriver, "run", lambda self: self.cell.schedulers.deregister(self.membership, 1))
     monkeypatch.setattr(process, "NAME_LEASES", 0.0)
     monkeypatch.setattr(Watch, "run", lambda self, call: call(self))  # in this process, whose output is read
     assert omega.run("scheduler", "run", "batch").stderr == f"scheduler batch/7 on cell {cell.name} · Ctrl-C stops it\n"

@@ -18,11 +18,11 @@ def three(cell: RedisCell) -> RedisCell:
     figures.wait.add(0.25)
     figures.decided(0.5, 108.0)
     figures.rejections, figures.in_a_row = {1: 30, 2: 2}, {1: 12}
-    first = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    cell.renew_scheduler(first, 60_000, figures.as_dict(110.0, 7, 3) | {"evicts": True, "evicts_by": "age"})
-    cell.register_scheduler("batch/1", "nonce", 60_000, 1)
-    cell.register_scheduler("service/0", "nonce", 60_000, 1)
-    cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),)) for name in "ab"], 1, "ada")
+    first = cell.schedulers.register("batch/0", "nonce", 60_000, 1)
+    cell.schedulers.renew(first, 60_000, figures.as_dict(110.0, 7, 3) | {"evicts": True, "evicts_by": "age"})
+    cell.schedulers.register("batch/1", "nonce", 60_000, 1)
+    cell.schedulers.register("service/0", "nonce", 60_000, 1)
+    cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),)) for name in "ab"], 1, "ada")
     return cell
 
 

@@ -41,7 +41,7 @@ def script(tmp_path: Path) -> Callable[..., str]:
 def submitted(cell: RedisCell, omega: Omega, *words: str, given: str | None = None) -> tuple[Any, dict[str, Any]]:
     """Submit, and return the job and the spec of its group."""
     job_id = omega.json("job", "submit", "--detach", *words, given=given)["jobs"][0]["id"]
-    job = cell.job(job_id)
+    job = cell.jobs.get(job_id)
     assert job is not None
     return job, job.spec["groups"][0]
 
@@ -116,7 +116,7 @@ def test_a_script_comes_from_stdin(omega: Omega, cell: RedisCell) -> None:
 def test_errors_name_the_line(omega: Omega, cell: RedisCell, script: Callable[..., str], text: str, said: str) -> None:
     path = script(text)
     assert omega.error("job", "submit", path).startswith(said.format(path))
-    assert cell.live_job_count() == 0
+    assert cell.jobs.live_count() == 0
 
 
 def test_a_directive_after_a_command_warns(omega: Omega, script: Callable[..., str]) -> None:
@@ -177,14 +177,14 @@ def test_a_client_takes_what_the_command_line_takes(
         assert [planned["jobs"][0]["name"], len(planned["warnings"])] == ["hello", 2]
         answer = client.submit(script(text))
         assert answer["warnings"][0] == f"{script(text)}:9: has no effect after the first command, in line 7"
-        job = cell.job(answer["jobs"][0]["id"])
+        job = cell.jobs.get(answer["jobs"][0]["id"])
         assert job is not None
         assert (job.name, job.groups[0].need, job.spec, job.submitter) == (
             "hello", typed.groups[0].need, typed.spec, typed.submitter,
         )  # fmt: skip
         assert client.submit(Path(script(text)))["jobs"][0]["name"].startswith("hello-"), "its name is taken"
         held = client.submit(script("#!/bin/sh\n#OMEGA --hold --name wait\n:\n"))["jobs"][0]
-        assert cell.job(held["id"]).held  # type: ignore[union-attr]
+        assert cell.jobs.get(held["id"]).held  # type: ignore[union-attr]
         with pytest.raises(BadInput, match="has --hold"):
             client.submit(script("#!/bin/sh\n#OMEGA --hold\n:\n"), {"name": "other", "tasks": [{}]})
         with pytest.raises(BadInput, match=r":2: --cpu: .*'x'"):

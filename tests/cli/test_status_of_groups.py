@@ -22,8 +22,8 @@ def test_what_groups_run_and_whose_they_are(omega: Omega, cell: RedisCell) -> No
     assert not [line for line in told if line.startswith("plain:")]
     now, given = cell.store_ms(), "{name: b, user: ada, tasks: [{}]}"
     job_id = omega.json("job", "submit", "-", given=given)["jobs"][0]["id"]
-    member = cell.register_scheduler("batch/0", "n", 60_000, now)
-    cell.commit(CommitRequest(member, 1, [Transaction(job_id, (Claim(0, 0, 1),))], Position(), now))
+    member = cell.schedulers.register("batch/0", "n", 60_000, now)
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction(job_id, (Claim(0, 0, 1),))], Position(), now))
     (run,) = omega.json("machine", "status", "m0")["runs"]
     assert (run["name"], run["user"]) == ("b", "ada")
     assert "ada" in omega.text("machine", "status", "m0")

@@ -76,16 +76,16 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
 
 def test_what_will_be_missing_is_said_before_anything_is_changed(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     for name in ("h1", "h2"):
-        agent = cell.register_agent(name, "n", 60_000, 1)
-        cell.join(f"agent/{name}", [MachineSpec(name, (4000, 4096))], 1)
+        agent = cell.executors.register_agent(name, "n", 60_000, 1)
+        cell.machines.join(f"agent/{name}", [MachineSpec(name, (4000, 4096))], 1)
         assert agent.incarnation
-    member = cell.register_scheduler("batch/0", "n", 60_000, 1)
-    index = next(machine.index for machine in cell.machines() if machine.name == "h2")
-    claim = Transaction(cell.jobs()[0].id, (Claim(index, 0, 2),))
-    assert cell.commit(CommitRequest(member, 1, [claim], Position(), 1)).outcomes[0].accepted
+    member = cell.schedulers.register("batch/0", "n", 60_000, 1)
+    index = next(machine.index for machine in cell.machines.all() if machine.name == "h2")
+    claim = Transaction(cell.jobs.all()[0].id, (Claim(index, 0, 2),))
+    assert cell.schedulers.commit(CommitRequest(member, 1, [claim], Position(), 1)).outcomes[0].accepted
     file = str(tmp_path / "cell.omega")
     omega.run("store", "backup", file)
-    cell.client.delete(cell._prefix + "lease:agent/h2")
+    cell.client.delete(cell.prefix + "lease:agent/h2")
     said = omega.run("store", "restore", file, "--force").stderr
     assert (
         f"cell {cell.name}: 1 machine of the backup (2 running tasks) without a live agent in this store: h2; " in said

@@ -37,7 +37,7 @@ def test_lists_leave_out_what_cannot_be_read(
 ) -> None:
     join(cell, 2)
     for name in ("good", "bad"):
-        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
+        cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
     client: Any = cell.client
     client.hset(f"omega:1:{{{cell.name}}}:schedulers", "batch/0", "1 nonce 0\n")
     client.hset(f"omega:1:{{{cell.name}}}:{key}", field, record)

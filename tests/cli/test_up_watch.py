@@ -34,7 +34,7 @@ def test_a_store_that_is_away_is_printed_once_and_ends_nothing(
             raise Unreachable("cut by the test")
         return {}
 
-    cell: Any = SimpleNamespace(figures=dict, queue_depths=depths, refuses_writes=str)
+    cell: Any = SimpleNamespace(schedulers=SimpleNamespace(figures=dict, queue_depths=depths), refuses_writes=str)
     monkeypatch.setattr(up, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(render, "console", lambda **_: Console(file=io.StringIO(), force_terminal=True))
     with pytest.raises(KeyboardInterrupt):
@@ -47,7 +47,8 @@ def test_refused_writes_are_printed_once_and_so_is_their_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reasons = iter(["", "its memory is full", "its memory is full", *[""] * 100])
-    cell: Any = SimpleNamespace(figures=dict, queue_depths=dict, refuses_writes=lambda: next(reasons))
+    schedulers = SimpleNamespace(figures=dict, queue_depths=dict)
+    cell: Any = SimpleNamespace(schedulers=schedulers, refuses_writes=lambda: next(reasons))
     monkeypatch.setattr(up, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(render, "console", lambda **_: Console(file=io.StringIO(), force_terminal=True))
     with pytest.raises(KeyboardInterrupt):

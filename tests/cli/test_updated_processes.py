@@ -151,7 +151,7 @@ def document(to: Path, field: str, value: Any) -> str:
 def at_home(cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     with scheduler(cell, "service/0"), scheduler(cell, "batch/0"), agent(cell, tmp_path / "state", RUNNERS):
-        eventually(lambda: cell.machine_index("h1") is not None)
+        eventually(lambda: cell.machines.index_of("h1") is not None)
         with looked_after(cell), looked_after(cell, "batch"):
             yield
 
@@ -167,7 +167,7 @@ def test_processes_have_the_new_value_or_run_on(omega: Omega, cell: RedisCell, t
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
     def settled() -> bool:
-        return not cell.updates() and all(job.placed and not job.unplaced for job in cell.jobs())
+        return not cell.jobs.updates() and all(job.placed and not job.unplaced for job in cell.jobs.all())
 
     def shown(field: str) -> Any:
         seen = fields[field].seen
@@ -190,14 +190,14 @@ def test_processes_have_the_new_value_or_run_on(omega: Omega, cell: RedisCell, t
     kept = {field: pids(field)[0] for field in fields if field not in replaced}
     assert {field for field, pid in kept.items() if not process(pid, "cmdline").startswith(b"sleep")} == set()
     for field in fields:
-        job = cell.job(cell.job_id(named(field)) or "")
+        job = cell.jobs.get(cell.jobs.id_of(named(field)) or "")
         assert job is not None
         assert differences(earlier(job)[0], present(job), ("cpu", "memory")), f"{field} has another value"
         omega.run("job", "revert", named(field))
     eventually(lambda: ran(3))
     assert {field: shown(field) for field in replaced} == {field: fields[field].values[0] for field in replaced}
     for field in fields:
-        job = cell.job(cell.job_id(named(field)) or "")
+        job = cell.jobs.get(cell.jobs.id_of(named(field)) or "")
         assert job is not None
         assert differences(earlier(job)[0], present(job), ("cpu", "memory")) == [], f"{field} has its value again"
     assert {field: pids(field)[0] for field in kept} == {field: first[field] for field in kept}

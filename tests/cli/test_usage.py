@@ -18,11 +18,11 @@ def test_core_hours_tasks_and_waits(omega: Omega, cell: RedisCell) -> None:
     file = "{name: a, pool: web, tasks: [{count: 2, resources: {cpu: 2, memory: 512Mi}}]}"
     job_id = omega.json("job", "submit", "-", given=file)["jobs"][0]["id"]
     now = cell.store_ms()
-    member = cell.register_scheduler("batch/0", "n", 60_000, now)
-    cell.commit(CommitRequest(member, 1, [Transaction(job_id, (Claim(0, 0, 2),))], Position(), now))
+    member = cell.schedulers.register("batch/0", "n", 60_000, now)
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction(job_id, (Claim(0, 0, 2),))], Position(), now))
     digest(cell, now + HOUR_MS)
-    (run,) = cell.runs([0])
-    cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], now + HOUR_MS, "here")
+    (run,) = cell.machines.runs([0])
+    cell.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED)], now + HOUR_MS, "here")
     digest(cell, now + HOUR_MS)
     document = omega.json("usage", "--to", "2100-01-01", "--from", "1h")
     (row,) = document["use"]

@@ -28,11 +28,11 @@ def ada(omega: Omega) -> Omega:
 
 @pytest.mark.parametrize("words", [("stop", "one"), ("hold", "one"), ("release", "one"), ("resize", "one", "3")])
 def test_a_job_of_another_user_is_changed_with_force_alone(ada: Omega, cell: RedisCell, words: tuple[str, ...]) -> None:
-    before = cell.jobs()
+    before = cell.jobs.all()
     ada.user = "bob"
     expected = "job one: belongs to ada, and you are bob; --force changes it"
     assert ada.error("job", *words) == expected
-    assert cell.jobs() == before
+    assert cell.jobs.all() == before
     ada.run("job", *words, "--force")
     ada.user = "ada"
     ada.run("job", *words)
@@ -67,7 +67,7 @@ def test_omegas_client_says_of_no_stated_user_that_it_is_that_of_a_login(omega: 
 
 def test_the_store_takes_what_a_client_that_bypasses_omega_says(omega: Omega, cell: RedisCell) -> None:
     """Nothing shows a forged login as what it is; the page says so, and the owner's check knows no more."""
-    cell.submit([JobSpec("a", "a", "batch", GROUPS, spec=FORGED)], 0, "bob@forged")
+    cell.jobs.submit([JobSpec("a", "a", "batch", GROUPS, spec=FORGED)], 0, "bob@forged")
     (job,) = omega.json("job", "list")["jobs"]
     assert (job["user"], job["user_source"]) == ("bob", "login")
     assert "belongs to bob, and you are ada" in omega.error("job", "stop", "a")

@@ -63,7 +63,7 @@ def test_additional_tasks_are_planned_below_limits(
     client: Client, cell: RedisCell, at_work: Callable[..., None]
 ) -> None:
     at_work(machines=2)
-    cell.set_limits("batch", Limits((4_000, None), 1), 1, "ada")
+    cell.pools.set_limits("batch", Limits((4_000, None), 1), 1, "ada")
     client.submit({"name": "a", "tasks": [{"count": 2, "resources": {"cpu": 1}, "duration": "1h"}]})
     eventually(lambda: client.status("a")["state"] == "running")
     plan = client.plan_resize("a", 6)["plan"]
@@ -79,7 +79,7 @@ def test_an_update_that_adds_tasks_is_planned_below_limits(
     client: Client, cell: RedisCell, at_work: Callable[..., None]
 ) -> None:
     at_work(machines=3, members=["service/0"])
-    cell.set_limits("service", Limits((4_000, None)), 1, "ada")
+    cell.pools.set_limits("service", Limits((4_000, None)), 1, "ada")
     client.submit(JobFile("web.yaml", WEB))
     eventually(lambda: client.status("web")["state"] == "running")
     larger = JobFile("web.yaml", WEB.replace("count: 2", "count: 7"))
@@ -103,7 +103,7 @@ def test_the_plan_of_an_update_says_what_replaces_what(
 ) -> None:
     """Two tasks fill a machine: the new ones get their room; larger ones do not fit, and the plan says why."""
     at_work(machines=1, members=["service/0"])
-    need = cell.machines()[0].capacity[0] // 2_000
+    need = cell.machines.all()[0].capacity[0] // 2_000
     text = WEB.replace("cpu: 1", f"cpu: {need}")
     client.submit(JobFile("web.yaml", text))
     eventually(lambda: client.status("web")["counts"]["placed"] == 2)

@@ -103,7 +103,7 @@ def test_a_job_that_somebody_removed_is_not_lost(
     client: Client, cell: RedisCell, after_a_loss: Callable[[], None]
 ) -> None:
     job_id = client.submit(job("gone"))["jobs"][0]["id"]
-    cell.client.hdel(cell._prefix + "jobs", job_id)
+    cell.client.hdel(cell.prefix + "jobs", job_id)
     for call in (client.status, client.wait):
         with pytest.raises(Refused, match="not in cell") as error:
             call("gone")
@@ -116,7 +116,7 @@ def test_a_cell_that_was_made_anew_gets_no_job_of_the_one_before(client: Client,
     empty = copied(cell)
     job_id = client.submit(job("other"))["jobs"][0]["id"]
     empty()
-    cell.submit([], 0, "ada")
+    cell.jobs.submit([], 0, "ada")
     with pytest.raises(Refused, match="not in cell") as error:
         client.wait(job_id)
     assert not isinstance(error.value, JobLost)

@@ -32,27 +32,32 @@ def calls_of(cell: RedisCell, what: Any) -> dict[str, int]:
 
 
 def test_only_the_end_of_an_awaited_job_reads_the_jobs_that_wait(cell: RedisCell) -> None:
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2),))], 0, "ada")
-    cell.submit([JobSpec(f"w{i}", f"w{i}", "batch", GROUPS, after=(After("a"),)) for i in range(9)], 0, "ada")
-    cell.register_executor("m", "nonce", 60_000, 0)
-    cell.join("m", [MachineSpec("m", (10, 10))], 0)
-    member = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2),))], 0, "ada")
+    cell.jobs.submit([JobSpec(f"w{i}", f"w{i}", "batch", GROUPS, after=(After("a"),)) for i in range(9)], 0, "ada")
+    cell.executors.register("m", "nonce", 60_000, 0)
+    cell.machines.join("m", [MachineSpec("m", (10, 10))], 0)
+    member = cell.schedulers.register("batch/0", "nonce", 60_000, 0)
     placing = CommitRequest(member, 1, [Transaction("a", (Claim(0, 0, 2),))], Position(), 0)
-    assert "cmdstat_zrangebylex" not in calls_of(cell, lambda: cell.commit(placing))
-    assert "cmdstat_zrangebylex" not in calls_of(cell, lambda: cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 1, "m"))
-    assert calls_of(cell, lambda: cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "m"))["cmdstat_zrangebylex"] == 1
+    assert "cmdstat_zrangebylex" not in calls_of(cell, lambda: cell.schedulers.commit(placing))
+    assert "cmdstat_zrangebylex" not in calls_of(
+        cell, lambda: cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 1, "m")
+    )
+    assert (
+        calls_of(cell, lambda: cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "m"))["cmdstat_zrangebylex"]
+        == 1
+    )
 
 
 @pytest.fixture
 def many(cell: RedisCell) -> RedisCell:
     """Ended and live jobs, several of a name."""
-    cell.submit([JobSpec(f"old{i}", f"e{i % 20}", "batch", GROUPS) for i in range(20)], 0, "ada")
-    cell.submit([JobSpec("one", "n1", "batch", GROUPS)], 0, "ada")
+    cell.jobs.submit([JobSpec(f"old{i}", f"e{i % 20}", "batch", GROUPS) for i in range(20)], 0, "ada")
+    cell.jobs.submit([JobSpec("one", "n1", "batch", GROUPS)], 0, "ada")
     for i in range(20):
-        cell.stop(f"old{i}", 1, "ada")
-    cell.submit([JobSpec(f"new{i}", f"e{i}", "batch", GROUPS) for i in range(10)], 2, "ada")
+        cell.jobs.stop(f"old{i}", 1, "ada")
+    cell.jobs.submit([JobSpec(f"new{i}", f"e{i}", "batch", GROUPS) for i in range(10)], 2, "ada")
     for i in range(5):
-        cell.stop(f"new{i}", 3, "ada")
+        cell.jobs.stop(f"new{i}", 3, "ada")
     return cell
 
 
@@ -63,8 +68,8 @@ def test_a_name_leads_to_the_newest_job_and_goes_before_a_prefix(many: RedisCell
     assert find_job(many, "n1").id == "one"
     assert find_job(many, "old15").name == "e15"
     assert find_job(many, "on").id == "one"
-    many.submit([JobSpec("x", "on", "batch", GROUPS)], 4, "ada")
-    many.stop("x", 5, "ada")
+    many.jobs.submit([JobSpec("x", "on", "batch", GROUPS)], 4, "ada")
+    many.jobs.stop("x", 5, "ada")
     assert find_job(many, "on").id == "x", "its name is exact"
     with pytest.raises(Refused, match="20 jobs"):
         find_job(many, "old")
@@ -92,7 +97,7 @@ def test_a_file_is_refused_for_names_of_live_jobs_only(client: Client, many: Red
     assert client.submit({"name": "e0", "tasks": [{}]}, {"name": "e15", "tasks": [{}]})["jobs"]
     with pytest.raises(Refused, match="the name is taken by the live job new7"):
         client.submit({"name": "free", "tasks": [{}]}, {"name": "e7", "tasks": [{}]})
-    assert not many.ids_by_name(["free"])
+    assert not many.jobs.ids_by_name(["free"])
 
 
 def test_what_concerns_one_job_makes_no_more_calls_in_a_cell_of_many_jobs(
@@ -110,8 +115,8 @@ def test_what_concerns_one_job_makes_no_more_calls_in_a_cell_of_many_jobs(
         return {what: calls_of(cell, call) for what, call in about.items()}
 
     for i in range(MOST_VERSIONS):
-        cell.submit([JobSpec(f"a{i}", f"a{i}", "batch", GROUPS)], 0, "ada")
+        cell.jobs.submit([JobSpec(f"a{i}", f"a{i}", "batch", GROUPS)], 0, "ada")
     few = counted("x1")
-    cell.submit([JobSpec(f"b{i}", f"b{i}", "batch", GROUPS) for i in range(2_000)], 0, "ada")
+    cell.jobs.submit([JobSpec(f"b{i}", f"b{i}", "batch", GROUPS) for i in range(2_000)], 0, "ada")
     for what, calls in counted("x2").items():
         assert {name: number for name, number in calls.items() if number > few[what].get(name, 0)} == {}, what

@@ -39,7 +39,7 @@ def test_the_client_uses_the_store_of_the_environments_file(
     set_to(monkeypatch, {"OMEGA_STORE_FILE": str(store_file), "OMEGA_CELL": cell.name})
     with package.Client() as client:
         client.submit({"name": "a", "tasks": [{}]})
-    assert cell.live_job_count() == 1
+    assert cell.jobs.live_count() == 1
 
 
 @pytest.mark.server

@@ -68,7 +68,7 @@ class RedisStand(Stand):
         return self.others[-1]
 
     def key(self, name: str) -> str:
-        return self.cell._prefix + name
+        return self.cell.prefix + name
 
     def close(self) -> None:
         self.cell.delete()
@@ -81,17 +81,19 @@ class Member:
 
     def __init__(self, cell: AnyCell, name: str = "batch/0", nonce: str = "n") -> None:
         self.cell, self.number, self.at_ms = cell, 0, 0
-        self.membership: Membership = cell.register_scheduler(name, nonce, 60_000, 0)
+        self.membership: Membership = cell.schedulers.register(name, nonce, 60_000, 0)
         self.position = Position()
 
     def seen(self, machine: int) -> int:
         """The machine's sequence number now."""
-        return {m.index: m.number for m in self.cell.machines()}[machine]
+        return {m.index: m.number for m in self.cell.machines.all()}[machine]
 
     def transact(self, *transactions: Transaction) -> list[Outcome]:
         """Commit some transactions."""
         self.number += 1
-        reply = self.cell.commit(CommitRequest(self.membership, self.number, transactions, self.position, self.at_ms))
+        reply = self.cell.schedulers.commit(
+            CommitRequest(self.membership, self.number, transactions, self.position, self.at_ms)
+        )
         self.position = reply.position
         return reply.outcomes
 
@@ -114,10 +116,10 @@ HOUR_MS = 3_600_000
 def requeue_lost(cell: AnyCell) -> int:
     """Let the delay of lost tasks end, and housekeeping queue them again; returns how many they were."""
     if isinstance(cell, MemoryCell):
-        return cell.housekeep(HOUR_MS, "batch/0").queued
+        return cell.jobs.housekeep(HOUR_MS, "batch/0").queued
     now = cell.store_ms
     cell.store_ms = lambda: now() + HOUR_MS  # type: ignore[method-assign]
-    queued = cell.housekeep(0, "batch/0").queued
+    queued = cell.jobs.housekeep(0, "batch/0").queued
     cell.store_ms = now  # type: ignore[method-assign]
     return queued
 
@@ -129,8 +131,8 @@ LONG_FORMS = ("fake", "resp2")
 """Clients whose results rarely differ from those of the others: `make chaos` runs the tests with them."""
 
 
-ONLY_STORED = ("test_cuts.py",)
-"""Files with tests of what a cell in memory has not (omega/cellstate/memory)."""
+ONLY_STORED = ("test_cuts.py", "test_task_output.py")
+"""Files with tests of what a cell in memory has not; other tests of that use the fixture `server`."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -141,7 +143,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         make = None if made is None else made.params.get("make")
         if make in LONG_FORMS:
             item.add_marker(pytest.mark.chaos)
-        if make == "memory" and item.path.name in ONLY_STORED:
+        fixtures = getattr(item, "fixturenames", ())
+        if make == "memory" and (item.path.name in ONLY_STORED or "server" in fixtures):
             items.remove(item)
 
 
@@ -178,9 +181,23 @@ def stand(make: Make) -> Stand:
 @pytest.fixture
 def cell(stand: Stand) -> AnyCell:
     """A cell with three machines of (4, 8)."""
-    stand.cell.register_executor("e0", "n", 600_000, 0)
-    stand.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
+    stand.cell.executors.register("e0", "n", 600_000, 0)
+    stand.cell.machines.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     return stand.cell
+
+
+@pytest.fixture
+def server(stand: Stand) -> RedisStand:
+    """An empty cell, only on servers."""
+    assert isinstance(stand, RedisStand)
+    return stand
+
+
+@pytest.fixture
+def stored(server: RedisStand, cell: AnyCell) -> RedisCell:
+    """The cell with machines, only on servers."""
+    assert server.cell is cell
+    return server.cell
 
 
 @pytest.fixture

@@ -60,15 +60,15 @@ class Scene:
         self.change_machines(machines)
         self.limit()
         self.member = Member(self.cell)
-        self.seen = {m.index: m.number for m in self.cell.machines()}
+        self.seen = {m.index: m.number for m in self.cell.machines.all()}
         self.move()
 
     def add_machines(self, machines: dict[str, str]) -> None:
         sizes = {name: text.partition(":")[0].partition(">")[0] for name, text in machines.items()}
         trees = self.trees()
         specs = [MachineSpec(name, amounts(size), {"tree": trees.get(name, "-")}) for name, size in sizes.items()]
-        self.cell.register_executor("e0", "n", 600_000, 0)
-        self.index = dict(zip(machines, self.cell.join("e0", specs, 0), strict=True))
+        self.cell.executors.register("e0", "n", 600_000, 0)
+        self.index = dict(zip(machines, self.cell.machines.join("e0", specs, 0), strict=True))
 
     def add_running(self) -> None:
         runs = [re.split("[=x@]", word) for word in self.case["running"].split()]
@@ -85,13 +85,13 @@ class Scene:
             tasks = (TaskGroup(needs[name], total),)
             least = self.minimum_of(name)
             specs.append(JobSpec(name, name, kind, tasks, precedence, gang, self.pool_of(name), gang_min=least))
-        self.cell.submit(specs, 0, "ada")
+        self.cell.jobs.submit(specs, 0, "ada")
         elsewhere = Member(self.cell, "service/0")
         for name in totals:
             mine = [(self.index[machine], int(tasks)) for other, _, tasks, machine in runs if other == name]
             mode = Mode.GANG if name.startswith("strict") else Mode.INCREMENTAL
             assert elsewhere.place(name, *mine, mode=mode).accepted
-            found = self.cell.job(name)
+            found = self.cell.jobs.get(name)
             assert found is not None
             for number, (placement, _, _) in enumerate(found.groups[0].runs, 1):
                 self.placements[f"{name}#{number}"] = placement
@@ -102,11 +102,11 @@ class Scene:
 
     def add_trees(self) -> None:
         if configured := self.case.get("configured", "-").replace("-", "").split():
-            self.cell.set_pools(Pools(tuple(Pool(name) for name in configured)), 0, 0, "ada")
+            self.cell.pools.set(Pools(tuple(Pool(name) for name in configured)), 0, 0, "ada")
         names = sorted(set(self.trees().values()) - {"-"})
         if names:
             trees = tuple(PoolTree(name, f"tree == '{name}'") for name in names)
-            self.cell.set_pools(Pools(tuple(Pool(name, tree=name) for name in names), trees), 0, 0, "ada")
+            self.cell.pools.set(Pools(tuple(Pool(name, tree=name) for name in names), trees), 0, 0, "ada")
 
     def minimum_of(self, name: str) -> int:
         return int(dict(word.split("=") for word in self.case.get("minimums", "").split()).get(name, 0))
@@ -132,18 +132,18 @@ class Scene:
         tasks = tuple(TaskGroup(amounts(need), int(total)) for need, total in pairs)
         gang = Gang.YES if "gang" in words else Gang.NO
         spec = JobSpec(JOB, JOB, "batch", tasks, 20, gang, self.pool_of(JOB), gang_min=self.minimum_of(JOB))
-        self.cell.submit([spec], 0, "ada", held="held" in words)
+        self.cell.jobs.submit([spec], 0, "ada", held="held" in words)
         if "stopped" in words:
-            self.cell.stop(JOB, 0, "ada", JobState.STOPPED)
+            self.cell.jobs.stop(JOB, 0, "ada", JobState.STOPPED)
 
     def change_machines(self, machines: dict[str, str]) -> None:
         for name, text in machines.items():
             size, _, state = text.partition(":")
             if ">" in size:
-                self.cell.register_executor("e0", "n", 600_000, 0)
-                self.cell.join("e0", [MachineSpec(name, amounts(size.partition(">")[2]))], 0)
+                self.cell.executors.register("e0", "n", 600_000, 0)
+                self.cell.machines.join("e0", [MachineSpec(name, amounts(size.partition(">")[2]))], 0)
             if state:
-                self.cell.set_machine_state(self.index[name], MachineState[state.upper()], 0, "ada")
+                self.cell.machines.set_state(self.index[name], MachineState[state.upper()], 0, "ada")
 
     def limit(self) -> None:
         words = self.case["limit"].split()
@@ -153,13 +153,15 @@ class Scene:
         positional = [word for word in words if "=" not in word] or ["/".join("-" * self.size)]
         resources = tuple(None if amount == "-" else int(amount) for amount in positional[0].split("/"))
         jobs = int(named["jobs"]) if "jobs" in named else None
-        self.cell.set_limits("batch", Limits(resources, jobs, (int(named.get("from", 0)), MOST_PRECEDENCE)), 0, "ada")
+        self.cell.pools.set_limits(
+            "batch", Limits(resources, jobs, (int(named.get("from", 0)), MOST_PRECEDENCE)), 0, "ada"
+        )
 
     def move(self) -> None:
         for number, machine in enumerate(self.case["moved"].split()):
             name = f"visitor{number}"
             spec = JobSpec(name, name, "service", (TaskGroup((0,) * self.size, 1),))
-            self.cell.submit([spec], 0, "ada")
+            self.cell.jobs.submit([spec], 0, "ada")
             assert self.other.place(name, (self.index[machine], 1)).accepted
 
     def claim(self, text: str) -> Claim:
@@ -193,13 +195,13 @@ class Scene:
         """Return the allocated amounts of the machines of the case."""
         names = {index: name for name, index in self.index.items()}
         asked = [word.partition("=")[0] for word in self.case["left"].split()]
-        held = {names[m.index]: "/".join(map(str, m.allocated)) for m in self.cell.machines()}
+        held = {names[m.index]: "/".join(map(str, m.allocated)) for m in self.cell.machines.all()}
         return " ".join(f"{name}={held[name]}" for name in asked)
 
     def leaving(self) -> str:
         """The tasks that were evicted, by job."""
         sums: dict[str, int] = defaultdict(int)
-        for run in self.cell.runs(list(self.index.values())):
+        for run in self.cell.machines.runs(list(self.index.values())):
             if run.leaving:
                 sums[run.job] += tasks_in(run.tasks)
         return " ".join(f"{name}*{tasks}" for name, tasks in sorted(sums.items()))

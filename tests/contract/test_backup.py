@@ -86,17 +86,17 @@ def test_what_agents_measured_is_restored_and_expires_as_before(stand: RedisStan
     """The output itself is not: its agent has it."""
     cell = stand.cell
     used = {("a", 0, machine, STREAM): Consumption(tasks=2, cpu_ms=machine).pack() for machine in range(3)}
-    cell.keep_tails(used | {("a", 0, 1, "stdout"): b"words"})
+    cell.tasks.keep_tails(used | {("a", 0, 1, "stdout"): b"words"})
     copy = again(read_backup(cell, 1))
     measured = Consumption(tasks=6, cpu_ms=3)
-    assert merged_consumption(copy.measured("a")) == merged_consumption(cell.measured("a")) == measured
-    assert (cell.tail("a", 0, 1, "stdout"), copy.tail("a", 0, 1, "stdout")) == (b"words", None)
+    assert merged_consumption(copy.tasks.measured("a")) == merged_consumption(cell.tasks.measured("a")) == measured
+    assert (cell.tasks.tail("a", 0, 1, "stdout"), copy.tasks.tail("a", 0, 1, "stdout")) == (b"words", None)
     assert isinstance(cell, RedisCell)
-    before, after = (each.client.pttl(f"{each._prefix}output") for each in (cell, copy))
+    before, after = (each.client.pttl(f"{each.prefix}output") for each in (cell, copy))
     assert 0 < after <= before + 60_000
     assert verify(copy).ok
-    copy.keep_tails({("a", 0, 7, STREAM): b"1 1 1 1"})
-    assert merged_consumption(copy.measured("a")).tasks == 7
+    copy.tasks.keep_tails({("a", 0, 7, STREAM): b"1 1 1 1"})
+    assert merged_consumption(copy.tasks.measured("a")).tasks == 7
     assert verify(copy).ok
 
 
@@ -112,16 +112,16 @@ def test_a_queue_that_is_emptied_between_listing_and_reading_is_left_out(
 
 
 def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
-    stand.cell.submit([job("writer", count=1, kind="other")], 99, "ada")
-    assert stand.cell.claim_directory("/out", "writer", expire_ms=KEPT_MS) is None
+    stand.cell.jobs.submit([job("writer", count=1, kind="other")], 99, "ada")
+    assert stand.cell.shards.claim_directory("/out", "writer", expire_ms=KEPT_MS) is None
     copy = again(read_backup(stand.cell, 1))
-    assert copy.claim_directory("/out/part", "reader", expire_ms=KEPT_MS) == "writer", "a backup has the claims"
+    assert copy.shards.claim_directory("/out/part", "reader", expire_ms=KEPT_MS) == "writer", "a backup has the claims"
     member = Member(copy, "batch/7")
-    copy.submit([job("new", count=2)], 100, "ada")
+    copy.jobs.submit([job("new", count=2)], 100, "ada")
     assert member.place("new", (0, 1)).accepted
-    placed = [run.placement for run in copy.runs([0]) if run.job == "new"]
-    copy.end([TaskEnd(0, placed[0], EndKind.FINISHED)], 101, "e1")
-    found = copy.job("new")
+    placed = [run.placement for run in copy.machines.runs([0]) if run.job == "new"]
+    copy.executors.end([TaskEnd(0, placed[0], EndKind.FINISHED)], 101, "e1")
+    found = copy.jobs.get("new")
     assert found is not None
     assert (found.groups[0].finished, found.groups[0].unplaced) == (1, 1)
     assert verify(copy).ok
@@ -129,34 +129,34 @@ def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
 
 def test_jobs_with_copies_stay_listed_and_progress_is_left_out(stand: RedisStand, again: Again) -> None:
     groups = TaskGroup((1, 1), 1), TaskGroup((1, 1), 0, copies=True)
-    stand.cell.submit([JobSpec("slow", "slow", "batch", groups)], 0, "ada")
-    stand.cell.report_progress("slow", 0, [TaskProgress(0, 0, 5)])
+    stand.cell.jobs.submit([JobSpec("slow", "slow", "batch", groups)], 0, "ada")
+    stand.cell.tasks.report_progress("slow", 0, [TaskProgress(0, 0, 5)])
     copy = again(read_backup(stand.cell, 1))
-    assert (copy.copied_jobs("batch"), copy.reported_progress("slow", [0])) == (["slow"], {})
+    assert (copy.jobs.copied("batch"), copy.tasks.reported_progress("slow", [0])) == (["slow"], {})
     assert verify(copy).ok
 
 
 def test_executors_are_told_to_read_afresh(stand: RedisStand, again: Again) -> None:
     copy = again(read_backup(stand.cell, 1))
-    assert copy.receive(copy.executor_number("e1")) == ["!"]
+    assert copy.executors.receive(copy.executors.number("e1")) == ["!"]
 
 
 def test_where_the_history_was_trimmed_it_stays_so(stand: RedisStand, again: Again) -> None:
     client: Any = stand.cell.client
     client.xtrim(stand.key("log"), minid="6-0")
-    kept = stand.cell.facts()
+    kept = stand.cell.log.facts()
     copy = again(read_backup(stand.cell, 1))
-    assert copy.facts()[: len(kept)] == kept
+    assert copy.log.facts()[: len(kept)] == kept
     assert verify(copy).ok
     # Who stands anywhere before the restore reads everything; who stands after it gets what changed.
     version = copy.counters()["version"]
-    old = stand.cell.sync(Position()).position
+    old = stand.cell.schedulers.sync(Position()).position
     for position in (Position(), old, Position(version, old.tag), Position(version + 3, old.tag)):
-        assert copy.sync(position).full
-    copy.submit([job("new")], 100, "ada")
-    now = copy.sync(Position()).position
-    copy.submit([job("newer")], 100, "ada")
-    assert not copy.sync(now).full
+        assert copy.schedulers.sync(position).full
+    copy.jobs.submit([job("new")], 100, "ada")
+    now = copy.schedulers.sync(Position()).position
+    copy.jobs.submit([job("newer")], 100, "ada")
+    assert not copy.schedulers.sync(now).full
 
 
 def test_a_cell_that_changes_while_it_is_read(stand: RedisStand, again: Again) -> None:
@@ -167,14 +167,14 @@ def test_a_cell_that_changes_while_it_is_read(stand: RedisStand, again: Again) -
     def change(_: int) -> None:
         nonlocal number
         number += 1
-        other.submit([job(f"late-{number}", count=2, kind=rng.choice(("batch", "mine")))], number, "ada")
-        other.register_executor("e9", "n", 600_000, 0)
-        index = other.join("e9", [MachineSpec(f"late{number}", (4, 8), {"rack": f"r{number}"})], number)[0]
+        other.jobs.submit([job(f"late-{number}", count=2, kind=rng.choice(("batch", "mine")))], number, "ada")
+        other.executors.register("e9", "n", 600_000, 0)
+        index = other.machines.join("e9", [MachineSpec(f"late{number}", (4, 8), {"rack": f"r{number}"})], number)[0]
         if rng.random() < 0.7:
             member.place(f"late-{number}", (index, 1))
-        ended = [TaskEnd(0, run.placement, EndKind.FINISHED) for run in other.runs([0])[:1]]
-        ended += [TaskEnd(index - 1, run.placement, EndKind.FAILED) for run in other.runs([index - 1])[:1]]
-        other.end(ended, number, "e1")
+        ended = [TaskEnd(0, run.placement, EndKind.FINISHED) for run in other.machines.runs([0])[:1]]
+        ended += [TaskEnd(index - 1, run.placement, EndKind.FAILED) for run in other.machines.runs([index - 1])[:1]]
+        other.executors.end(ended, number, "e1")
 
     backup = read_backup(stand.cell, 1, change)
     assert number > 5
@@ -186,11 +186,11 @@ def test_a_cell_that_changes_while_it_is_read(stand: RedisStand, again: Again) -
 def test_a_cell_is_written_over_and_what_worked_on_it_is_fenced(stand: RedisStand) -> None:
     backup = read_backup(stand.cell, 1)
     member = Member(stand.cell, "batch/3")
-    stand.cell.submit([job("later", count=3)], 100, "ada")
+    stand.cell.jobs.submit([job("later", count=3)], 100, "ada")
     member.place("later", (0, 1))
     given = stand.cell.counters()
     restore(stand.connect(), backup, stand.cell.name, 200, "ada").close()
-    assert stand.cell.job("later") is None
+    assert stand.cell.jobs.get("later") is None
     with pytest.raises(Fenced):
         member.place("held", (0, 1))
     now = stand.cell.counters()

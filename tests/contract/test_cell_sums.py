@@ -17,12 +17,12 @@ from tests.contract.conftest import AnyCell, Make, Member, job
 
 def counted(cell: AnyCell) -> CellSums:
     """The sums, which the audit and a reading of all records confirm."""
-    sums, heads = cell.sums(), cell.job_heads()
+    sums, heads = cell.sums(), cell.jobs.heads()
     assert verify(cell).violations == ()
     for name in ("placed", "unplaced"):
         assert getattr(sums.tasks, name) == sum(getattr(head.counts, name) for head in heads)
     assert sums.delayed == sum(head.delayed for head in heads)
-    machines = cell.machines()
+    machines = cell.machines.all()
     assert sum(sums.shapes.values()) == len(machines)
     assert sums.over == sum(machine.over for machine in machines)
     return sums
@@ -33,24 +33,26 @@ def jobs(sums: CellSums) -> dict[str, int]:
 
 
 def test_jobs_and_tasks_are_counted_by_state(cell: AnyCell, member: Member) -> None:
-    cell.submit([job("a", count=4), job("b", count=2), job("c", count=3)], 0, "ada")
-    cell.submit([job("h", count=5)], 0, "ada", held=True)
+    cell.jobs.submit([job("a", count=4), job("b", count=2), job("c", count=3)], 0, "ada")
+    cell.jobs.submit([job("h", count=5)], 0, "ada", held=True)
     assert jobs(counted(cell)) == {"pending": 3, "held": 1}
     member.place("a", (0, 2), (1, 1))
     member.place("b", (0, 1), (1, 1))
     assert jobs(counted(cell)) == {"pending": 1, "running": 2, "held": 1}
-    first, second = (run for run, _, _ in cell.jobs_by_id(["b"])["b"].groups[0].runs)
-    cell.end([TaskEnd(0, first, EndKind.FINISHED), TaskEnd(1, second, EndKind.FAILED, "*", "exit 3")], 1, "e0")
+    first, second = (run for run, _, _ in cell.jobs.by_id(["b"])["b"].groups[0].runs)
+    cell.executors.end(
+        [TaskEnd(0, first, EndKind.FINISHED), TaskEnd(1, second, EndKind.FAILED, "*", "exit 3")], 1, "e0"
+    )
     assert jobs(counted(cell)) == {"pending": 1, "running": 1, "held": 1, "failed": 1}
-    cell.hold("a", 1, "ada")
+    cell.jobs.hold("a", 1, "ada")
     assert jobs(counted(cell)) == {"pending": 1, "held": 2, "failed": 1}
-    cell.release("a", 1, "ada")
-    cell.stop("a", 1, "ada")
-    cell.stop("c", 1, "ada", JobState.ABANDONED)
+    cell.jobs.release("a", 1, "ada")
+    cell.jobs.stop("a", 1, "ada")
+    cell.jobs.stop("c", 1, "ada", JobState.ABANDONED)
     sums = counted(cell)
     assert jobs(sums) == {"held": 1, "failed": 1, "stopped": 1, "abandoned": 1}
     assert sums.tasks == Counts(total=14, unplaced=5, placed=3, finished=1, failed=1, stopped=4)
-    cell.resize("h", {0: 2}, 1, "ada")
+    cell.jobs.resize("h", {0: 2}, 1, "ada")
     assert counted(cell).tasks.total == 11
 
 
@@ -59,22 +61,22 @@ def updated(cell: AnyCell, member: Member, kind: str, first: tuple[EndKind, ...]
 
     `later`: how the last old task ends, after the update began; None: the update stops it.
     """
-    cell.submit([job("a", count=3, kind=kind), job("z", count=1, after=(After("a"),))], 0, "ada")
+    cell.jobs.submit([job("a", count=3, kind=kind), job("z", count=1, after=(After("a"),))], 0, "ada")
     member.place("a", (0, 1), (1, 1), (2, 1))
-    runs = [(machine, run) for run, machine, _ in cell.jobs_by_id(["a"])["a"].groups[0].runs]
-    cell.end([TaskEnd(*run, how, "*", "exit 3") for run, how in zip(runs, first, strict=False)], 1, "e0")
+    runs = [(machine, run) for run, machine, _ in cell.jobs.by_id(["a"])["a"].groups[0].runs]
+    cell.executors.end([TaskEnd(*run, how, "*", "exit 3") for run, how in zip(runs, first, strict=False)], 1, "e0")
     spec = {"groups": [{}, {"name": "new"}], "targets": [[1, 2, [0], 0]]}
-    cell.update("a", [TaskGroup((1, 1), 2)], spec, 2, "ada")
+    cell.jobs.update("a", [TaskGroup((1, 1), 2)], spec, 2, "ada")
     assert counted(cell).tasks == Counts(**{WORDS.get(word, word): n for word, n in both(cell).items()})
-    cell.resize("a", {1: 2}, 2, "batch/0")
+    cell.jobs.resize("a", {1: 2}, 2, "batch/0")
     ended = len(first)
     if later is not None:
-        cell.end([TaskEnd(*runs[-1], later, "*", "exit 3")], 3, "e0")
+        cell.executors.end([TaskEnd(*runs[-1], later, "*", "exit 3")], 3, "e0")
         ended += 1
-    cell.resize("a", {0: ended}, 4, "batch/0")
+    cell.jobs.resize("a", {0: ended}, 4, "batch/0")
     assert member.transact(Transaction("a", (Claim(0, 1, 2),)))[0].accepted
-    (new,) = cell.jobs_by_id(["a"])["a"].groups[1].runs
-    cell.end([TaskEnd(0, new[0], EndKind.FINISHED)], 5, "e0")
+    (new,) = cell.jobs.by_id(["a"])["a"].groups[1].runs
+    cell.executors.end([TaskEnd(0, new[0], EndKind.FINISHED)], 5, "e0")
 
 
 WORDS = {"pending": "unplaced"}
@@ -82,7 +84,7 @@ WORDS = {"pending": "unplaced"}
 
 def both(cell: AnyCell) -> dict[str, int]:
     """The counts of jobs a and z together, as documents have them."""
-    found = [job_counts(each) for each in cell.jobs_by_id(["a", "z"]).values()]
+    found = [job_counts(each) for each in cell.jobs.by_id(["a", "z"]).values()]
     return {word: sum(each[word] for each in found) for word in found[0]}
 
 
@@ -94,79 +96,81 @@ def test_failures_of_a_replaced_version_are_not_those_of_its_job(
     """The job finished by its document; the filters, the sums and the job that waits for it say so too."""
     first = (EndKind.FAILED,) if later is None else (EndKind.FAILED, EndKind.FINISHED)
     updated(cell, member, kind, first, later)
-    ended = cell.jobs_by_id(["a"])["a"]
+    ended = cell.jobs.by_id(["a"])["a"]
     kept = 0 if kind == "service" or later is None else 1
     assert (state(ended), job_counts(ended)["failed"], job_counts(ended)["finished"]) == ("finished", 0, 2 + kept)
-    assert [each.id for each in cell.job_page(keep=keep(None, "finished")).jobs] == ["a"]
-    assert cell.job_page(keep=keep(None, "failed")).jobs == []
+    assert [each.id for each in cell.jobs.page(keep=keep(None, "finished")).jobs] == ["a"]
+    assert cell.jobs.page(keep=keep(None, "failed")).jobs == []
     sums = counted(cell)
     assert jobs(sums) == {"finished": 1, "pending": 1}, "and the job that waited for its end is released"
     assert sums.tasks == Counts(**{WORDS.get(word, word): n for word, n in both(cell).items()})
 
 
 def test_failures_of_the_present_version_are_those_of_its_job(cell: AnyCell, member: Member) -> None:
-    cell.submit([job("a", count=1), job("z", count=1, after=(After("a"),))], 0, "ada")
-    cell.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0], 0]]}, 2, "ada")
-    cell.resize("a", {0: 0, 1: 1}, 4, "batch/0")
+    cell.jobs.submit([job("a", count=1), job("z", count=1, after=(After("a"),))], 0, "ada")
+    cell.jobs.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0], 0]]}, 2, "ada")
+    cell.jobs.resize("a", {0: 0, 1: 1}, 4, "batch/0")
     member.transact(Transaction("a", (Claim(0, 1, 1),)))
-    cell.end([TaskEnd(0, cell.jobs_by_id(["a"])["a"].groups[1].runs[0][0], EndKind.FAILED, "*", "exit 3")], 5, "e0")
+    cell.executors.end(
+        [TaskEnd(0, cell.jobs.by_id(["a"])["a"].groups[1].runs[0][0], EndKind.FAILED, "*", "exit 3")], 5, "e0"
+    )
     assert jobs(counted(cell)) == {"failed": 1, "stopped": 1}
 
 
 def test_what_the_cell_wants_is_without_delayed_tasks_in_number_and_amounts(cell: AnyCell, member: Member) -> None:
-    cell.submit([job("a", need=(1, 2), count=3)], 0, "ada")
+    cell.jobs.submit([job("a", need=(1, 2), count=3)], 0, "ada")
     member.place("a", (0, 2))
-    (run,) = (run for run, _, _ in cell.jobs_by_id(["a"])["a"].groups[0].runs)
-    cell.end([TaskEnd(0, run, EndKind.LOST, "1", "agent")], cell.store_ms(), "e0")
+    (run,) = (run for run, _, _ in cell.jobs.by_id(["a"])["a"].groups[0].runs)
+    cell.executors.end([TaskEnd(0, run, EndKind.LOST, "1", "agent")], cell.store_ms(), "e0")
     sums = counted(cell)
     assert (sums.tasks.unplaced, sums.delayed, sums.wanted) == (2, 1, (1, 2))
     demand = describe(cell, {}, Recently())["demand"]
     assert demand == {"tasks": 1, "delayed": 1, **dict(zip(cell.dimensions.names, (1, 2), strict=True))}
-    cell.stop("a", 1, "ada")
+    cell.jobs.stop("a", 1, "ada")
     assert (counted(cell).delayed, cell.sums().wanted) == (0, (0, 0))
 
 
 def test_jobs_that_are_no_longer_kept_stay_in_the_sums(make: Make) -> None:
     cell = make(keep_jobs=1).cell
-    cell.register_executor("x", "n", 60_000, 0)
-    cell.join("x", [MachineSpec("m0", (4, 8))], 0)
+    cell.executors.register("x", "n", 60_000, 0)
+    cell.machines.join("x", [MachineSpec("m0", (4, 8))], 0)
     member = Member(cell)
     for number in range(4):
-        cell.submit([job(f"j{number}", count=1)], 0, "ada")
+        cell.jobs.submit([job(f"j{number}", count=1)], 0, "ada")
         member.place(f"j{number}", (0, 1))
-        run = cell.jobs_by_id([f"j{number}"])[f"j{number}"].groups[0].runs[0][0]
-        cell.end([TaskEnd(0, run, EndKind.FINISHED)], 1, "x")
+        run = cell.jobs.by_id([f"j{number}"])[f"j{number}"].groups[0].runs[0][0]
+        cell.executors.end([TaskEnd(0, run, EndKind.FINISHED)], 1, "x")
     sums = counted(cell)
     assert (sums.stored, jobs(sums), sums.tasks.finished) == (1, {"finished": 4}, 4)
-    assert cell.newest_ids(10) == ["j3"]
+    assert cell.jobs.newest_ids(10) == ["j3"]
 
 
 def test_machines_are_counted_by_shape(make: Make) -> None:
     cell = make(Dimensions(("cpu",))).cell
-    cell.register_executor("x", "n", 60_000, 0)
-    cell.join("x", [MachineSpec("big", (8,)), MachineSpec("small", (2,))], 0)
+    cell.executors.register("x", "n", 60_000, 0)
+    cell.machines.join("x", [MachineSpec("big", (8,)), MachineSpec("small", (2,))], 0)
     before = counted(cell).shapes
-    big = cell.machine_index("big")
+    big = cell.machines.index_of("big")
     assert big is not None
     simulated = next(shape.simulated for shape in before if shape.capacity == (8,))
     assert before[Shape(MachineState.UP, simulated, (8,))] >= 1
-    cell.set_machine_state(big, MachineState.DRAINED, 1, "ada")
+    cell.machines.set_state(big, MachineState.DRAINED, 1, "ada")
     assert counted(cell).shapes[Shape(MachineState.DRAINED, simulated, (8,))] == 1
-    cell.set_machine_state(big, MachineState.GONE, 1, "ada")
+    cell.machines.set_state(big, MachineState.GONE, 1, "ada")
     assert sum(counted(cell).shapes.values()) == sum(before.values()) - 1
-    cell.join("x", [MachineSpec("big", (8,))], 1)
-    cell.submit([job("wide", count=8, need=(1,))], 0, "ada")
+    cell.machines.join("x", [MachineSpec("big", (8,))], 1)
+    cell.jobs.submit([job("wide", count=8, need=(1,))], 0, "ada")
     Member(cell).place("wide", (big, 8))
-    cell.join("x", [MachineSpec("big", (4,))], 2)
+    cell.machines.join("x", [MachineSpec("big", (4,))], 2)
     assert counted(cell).over == 1
 
 
 def test_a_page_of_the_newest_jobs_begins_where_the_last_one_ended(cell: AnyCell) -> None:
-    cell.submit([job(f"j{number}") for number in range(7)], 0, "ada")
-    first = cell.job_page(3)
+    cell.jobs.submit([job(f"j{number}") for number in range(7)], 0, "ada")
+    first = cell.jobs.page(3)
     assert ([each.id for each in first.jobs], first.total, first.left) == (["j4", "j5", "j6"], 7, 4)
-    second = cell.job_page(3, first.before)
+    second = cell.jobs.page(3, first.before)
     assert ([each.id for each in second.jobs], second.total, second.left) == (["j1", "j2", "j3"], 7, 1)
-    last = cell.job_page(3, second.before)
+    last = cell.jobs.page(3, second.before)
     assert ([each.id for each in last.jobs], last.before, last.left) == (["j0"], None, 0)
-    assert cell.newest_ids(2) == ["j6", "j5"]
+    assert cell.jobs.newest_ids(2) == ["j6", "j5"]

@@ -21,7 +21,7 @@ from omega.queries.explanations import Explained, explain_job
 from omega.queries.job_state import counts as counts_of_job, group_names, state
 from omega.queries.names import Names
 from omega.queries.task_results import job_tasks
-from tests.contract.conftest import AnyCell, Member, job, requeue_lost
+from tests.contract.conftest import AnyCell, Member, RedisStand, job, requeue_lost
 
 MANY = Budget(10, 10)
 FINISHED, FAILED, LOST, EVICTED, STOPPED = (
@@ -41,15 +41,15 @@ def copy_to(member: Member, machine: int, count: int = 1, **words: object) -> Ou
 @pytest.fixture
 def copied(cell: AnyCell, member: Member) -> AnyCell:
     """Tasks 0 and 1 of job a run as placements 1 and 2 on m0, a copy of task 1 as placement 3 on m2."""
-    cell.submit([spec()], 0, "ada")
+    cell.jobs.submit([spec()], 0, "ada")
     assert member.place("a", (0, 1), (0, 1)).accepted
-    assert len(cell.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")) == 1
+    assert len(cell.jobs.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")) == 1
     assert copy_to(member, 2).accepted
     return cell
 
 
 def kept(cell: AnyCell) -> Job:
-    found = cell.job("a")
+    found = cell.jobs.get("a")
     assert found is not None
     return found
 
@@ -59,7 +59,7 @@ def counts(cell: AnyCell) -> list[tuple[int, ...]]:
 
 
 def running(cell: AnyCell) -> list[tuple[int, int, int, str, bool]]:
-    runs = cell.runs([0, 1, 2])
+    runs = cell.machines.runs([0, 1, 2])
     return sorted((run.placement, run.machine, run.group, run.tasks, run.leaving) for run in runs)
 
 
@@ -72,7 +72,9 @@ def sound(cell: AnyCell) -> None:
 
 
 def end(cell: AnyCell, *ends: tuple[int, int, EndKind]) -> list[int]:
-    return cell.end([TaskEnd(machine, placement, how, "*", "drain") for machine, placement, how in ends], 2, "e0")
+    return cell.executors.end(
+        [TaskEnd(machine, placement, how, "*", "drain") for machine, placement, how in ends], 2, "e0"
+    )
 
 
 ORIGINAL, COPY = (0, 2), (2, 3)
@@ -102,7 +104,7 @@ def test_one_end_ends_or_promotes_the_other(copied: AnyCell, case: str) -> None:
     assert running(copied) == sorted([(1, 0, 0, "0", False), *left])
     assert counts(copied) == [of_group, (0, 0, 0, 0, 0, 0)]
     assert (kept(copied).pending, kept(copied).groups[1].losses) == (False, ())
-    assert copied.machines()[2].allocated == ((1, 1) if AS_ORIGINAL in left else (0, 0))
+    assert copied.machines.all()[2].allocated == ((1, 1) if AS_ORIGINAL in left else (0, 0))
     assert end(copied, (*where, how)) == [0], "a repeated call changes nothing"
     sound(copied)
 
@@ -113,12 +115,12 @@ def test_both_finish_at_once_and_one_counts(copied: AnyCell, first: tuple[int, i
     assert end(copied, (*first, FINISHED), (*second, FINISHED), (0, 1, FINISHED)) == [1, 0, 1]
     assert counts(copied) == [(2, 0, 0, 2, 0, 0), (0, 0, 0, 0, 0, 0)]
     assert kept(copied).state is JobState.DONE
-    outrun = [fact.event for fact in copied.facts() if fact.event[0] == "stopped"]
+    outrun = [fact.event for fact in copied.log.facts() if fact.event[0] == "stopped"]
     assert [(words[1], words[-1]) for words in outrun] == [(str(second[1]), "outrun")]
-    assert [m.allocated for m in copied.machines()] == [(0, 0)] * 3
+    assert [m.allocated for m in copied.machines.all()] == [(0, 0)] * 3
     assert copied.sums().wanted == copied.sums().held == (0, 0)
     sound(copied)
-    assert copied.end([TaskEnd(second[0], second[1], EndKind.LEFT)], 3, "e0") == [1]
+    assert copied.executors.end([TaskEnd(second[0], second[1], EndKind.LEFT)], 3, "e0") == [1]
     assert running(copied) == []
     sound(copied)
 
@@ -129,33 +131,33 @@ def test_a_lost_end_of_the_winner_is_sent_again(copied: AnyCell) -> None:
     assert end(copied, (*ORIGINAL, FINISHED)) == [0], "it is leaving: it was outrun"
     assert counts(copied)[0] == (2, 0, 1, 1, 0, 0)
     late = [TaskEnd(0, 2, FINISHED, "*", "", "a")]
-    assert copied.end(late, 4, "e0") == [0]
+    assert copied.executors.end(late, 4, "e0") == [0]
 
 
 def test_a_late_end_of_a_lost_original_has_no_effect_while_its_copy_runs(copied: AnyCell) -> None:
     end(copied, (*ORIGINAL, LOST))
-    assert copied.end([TaskEnd(0, 2, FINISHED, "*", "", "a")], 4, "e0") == [0]
+    assert copied.executors.end([TaskEnd(0, 2, FINISHED, "*", "", "a")], 4, "e0") == [0]
     assert end(copied, (*COPY, FINISHED)) == [1]
     assert counts(copied)[0] == (2, 0, 1, 1, 0, 0)
     sound(copied)
 
 
 def test_machines_that_go_down_with_a_copy_or_an_original(copied: AnyCell) -> None:
-    copied.set_machine_state(2, MachineState.DOWN, 5, "ada")
+    copied.machines.set_state(2, MachineState.DOWN, 5, "ada")
     assert counts(copied) == [(2, 0, 2, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
     assert running(copied) == [(1, 0, 0, "0", False), STILL, LEFT_COPY]
     sound(copied)
 
 
 def test_an_original_on_a_machine_that_goes_down_is_not_requeued(copied: AnyCell) -> None:
-    copied.set_machine_state(0, MachineState.DOWN, 5, "ada")
+    copied.machines.set_state(0, MachineState.DOWN, 5, "ada")
     assert counts(copied)[0] == (2, 1, 1, 0, 0, 0), "task 0 has no copy"
     assert AS_ORIGINAL in running(copied)
     sound(copied)
 
 
 def test_an_executor_that_ends_loses_both_and_each_task_is_requeued_once(copied: AnyCell, member: Member) -> None:
-    copied.deregister_executor(copied.register_executor("e0", "n", 600_000, 0), 5, "e0", reaped=False)
+    copied.executors.deregister(copied.executors.register("e0", "n", 600_000, 0), 5, "e0", reaped=False)
     assert counts(copied) == [(2, 2, 0, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
     sound(copied)
 
@@ -163,33 +165,33 @@ def test_an_executor_that_ends_loses_both_and_each_task_is_requeued_once(copied:
 @pytest.mark.parametrize("placed", [True, False])
 def test_stopping_and_shrinking_a_job_ends_its_copies(copied: AnyCell, member: Member, placed: bool) -> None:
     if not placed:
-        assert len(copied.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")) == 1
-    copied.resize("a", {0: 1}, 3, "ada")
+        assert len(copied.jobs.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")) == 1
+    copied.jobs.resize("a", {0: 1}, 3, "ada")
     assert counts(copied)[1][:3] == ((0, 0, 0) if placed else (1, 1, 0)), "task 1 and its copy are stopped"
     sound(copied)
-    copied.stop("a", 4, "ada")
+    copied.jobs.stop("a", 4, "ada")
     assert kept(copied).groups[1].total == 0
-    copied.housekeep(5, "batch/0")
+    copied.jobs.housekeep(5, "batch/0")
     assert counts(copied) == [(1, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 0)]
     sound(copied)
     with pytest.raises(Refused):
-        copied.resize("a", {1: 1}, 3, "ada")
+        copied.jobs.resize("a", {1: 1}, 3, "ada")
 
 
 def test_a_stopped_job_ends_both_in_any_order(copied: AnyCell) -> None:
-    copied.stop("a", 4, "ada", JobState.ABANDONED, keep=True)
+    copied.jobs.stop("a", 4, "ada", JobState.ABANDONED, keep=True)
     assert end(copied, (*COPY, FINISHED)) == [1]
     assert counts(copied) == [(2, 0, 1, 1, 0, 0), (0, 0, 0, 0, 0, 0)]
     sound(copied)
 
 
 def test_what_a_copy_takes_and_what_it_does_not(cell: AnyCell, member: Member) -> None:
-    cell.submit([spec(count=3), job("low")], 0, "ada")
+    cell.jobs.submit([spec(count=3), job("low")], 0, "ada")
     member.place("a", (0, 1), (0, 1), (1, 1))
     sums = cell.sums()
     asked = [Original(0, 2, 1), Original(0, 2, 1), Original(1, 3, 2), Original(1, 3, 1), Original(2, 9, 0)]
-    assert len(cell.speculate("a", asked, MANY, 1, "batch/0")) == 2, "those that run so, once each"
-    assert len(cell.speculate("a", asked, MANY, 1, "batch/0")) == 0
+    assert len(cell.jobs.speculate("a", asked, MANY, 1, "batch/0")) == 2, "those that run so, once each"
+    assert len(cell.jobs.speculate("a", asked, MANY, 1, "batch/0")) == 0
     after = cell.sums()
     assert (after.wanted, after.held, after.tasks) == (sums.wanted, sums.held, sums.tasks), "no demand"
     assert copy_to(member, 0).claims == ((0, Verdict.FULL),), "the original runs there"
@@ -198,15 +200,15 @@ def test_what_a_copy_takes_and_what_it_does_not(cell: AnyCell, member: Member) -
     assert copy_to(member, 2).accepted
     placed = cell.sums()
     assert (placed.held, placed.tasks) == ((5, 5), sums.tasks), "copies hold room, and are not counted as tasks"
-    assert [head.counts.placed for head in cell.job_heads() if head.id == "a"] == [3]
+    assert [head.counts.placed for head in cell.jobs.heads() if head.id == "a"] == [3]
     sound(cell)
 
 
 def test_copies_are_placed_task_by_task(cell: AnyCell, member: Member) -> None:
     """Originals 0, 1 and 2 are on m0, m1 and m2: a claim places the copies before the first that is beside its own."""
-    cell.submit([spec(count=3)], 0, "ada")
+    cell.jobs.submit([spec(count=3)], 0, "ada")
     member.place("a", (0, 1), (1, 1), (2, 1))
-    assert len(cell.speculate("a", [Original(n, n + 1, n) for n in range(3)], MANY, 1, "batch/0")) == 3
+    assert len(cell.jobs.speculate("a", [Original(n, n + 1, n) for n in range(3)], MANY, 1, "batch/0")) == 3
     assert copy_to(member, 0, 3).claims == ((0, Verdict.FULL),)
     assert copy_to(member, 2, 3).claims == ((2, Verdict.FULL),)
     assert copy_to(member, 2, 1).claims == ((0, Verdict.FULL),)
@@ -215,56 +217,56 @@ def test_copies_are_placed_task_by_task(cell: AnyCell, member: Member) -> None:
 
 
 def test_the_requests_that_were_taken_are_returned(cell: AnyCell, member: Member) -> None:
-    cell.submit([spec(count=3)], 0, "ada")
+    cell.jobs.submit([spec(count=3)], 0, "ada")
     member.place("a", (0, 1), (0, 1), (1, 1))
     gone, taken, late = Original(2, 9, 0), Original(1, 3, 2), Original(0, 1, 0)
-    assert cell.speculate("a", [gone, taken, taken, late], Budget(1, 9), 1, "batch/0") == [taken]
-    assert cell.speculate("a", [taken, gone, late], MANY, 1, "batch/0") == [late]
+    assert cell.jobs.speculate("a", [gone, taken, taken, late], Budget(1, 9), 1, "batch/0") == [taken]
+    assert cell.jobs.speculate("a", [taken, gone, late], MANY, 1, "batch/0") == [late]
 
 
 def test_a_pool_counts_copies_also_after_it_was_changed(cell: AnyCell, member: Member) -> None:
     """A limit of three tasks: two and a copy; then the pool's weight changes, and the copy ends."""
-    pools = cell.set_pools(Pools((Pool("p", limits={"tasks": 3}),)), None, 0, "ada")
-    cell.submit([spec(spec={"pool": "p"}), job("more", count=5, spec={"pool": "p"})], 0, "ada")
+    pools = cell.pools.set(Pools((Pool("p", limits={"tasks": 3}),)), None, 0, "ada")
+    cell.jobs.submit([spec(spec={"pool": "p"}), job("more", count=5, spec={"pool": "p"})], 0, "ada")
     member.place("a", (0, 1), (0, 1))
-    cell.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")
+    cell.jobs.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")
     assert copy_to(member, 2).accepted
-    before = cell.pool_use()
+    before = cell.pools.use()
     assert before["p"].tasks == 3
-    cell.set_pools(Pools((Pool("p", limits={"tasks": 3}, weight=2),)), pools.version, 1, "ada")
-    assert cell.pool_use() == before
+    cell.pools.set(Pools((Pool("p", limits={"tasks": 3}, weight=2),)), pools.version, 1, "ada")
+    assert cell.pools.use() == before
     assert cell.sums().tasks.placed == 2
     sound(cell)
     end(cell, (*COPY, FAILED))
-    assert cell.pool_use()["p"].tasks == 2
+    assert cell.pools.use()["p"].tasks == 2
     assert member.place("more", (1, 2)).claims == ((1, Verdict.LIMIT),)
     sound(cell)
 
 
 def test_a_held_job_of_which_only_a_copy_waits_is_not_counted_as_held(cell: AnyCell, member: Member) -> None:
-    cell.submit([spec()], 0, "ada")
+    cell.jobs.submit([spec()], 0, "ada")
     member.place("a", (0, 2))
-    cell.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")
-    cell.hold("a", 2, "ada")
+    cell.jobs.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")
+    cell.jobs.hold("a", 2, "ada")
     assert cell.sums().jobs["held"] == 0
     sound(cell)
-    cell.release("a", 3, "ada")
+    cell.jobs.release("a", 3, "ada")
     sound(cell)
 
 
 def test_a_task_whose_copy_was_lost_gets_another(copied: AnyCell) -> None:
     assert end(copied, (*COPY, LOST)) == [1]
-    assert len(copied.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")) == 1
+    assert len(copied.jobs.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0")) == 1
     sound(copied)
 
 
 @pytest.mark.parametrize("how", [LOST, EndKind.RETRIED])
 def test_copies_of_several_tasks_of_one_run_are_lost_after_them(cell: AnyCell, member: Member, how: EndKind) -> None:
     """The audit said: task 0 of group 0 was lost 1 times, by the log from 2 to 2 times."""
-    cell.submit([spec(count=3)], 0, "ada")
+    cell.jobs.submit([spec(count=3)], 0, "ada")
     assert member.place("a", (0, 3)).accepted
     asked = [Original(0, 1, task) for task in range(3)]
-    assert len(cell.speculate("a", asked, Budget(9, 9), 1, "batch/0")) == 3
+    assert len(cell.jobs.speculate("a", asked, Budget(9, 9), 1, "batch/0")) == 3
     for machine in (1, 2):
         assert copy_to(member, machine).accepted
     end(cell, (0, 1, how))
@@ -274,20 +276,24 @@ def test_copies_of_several_tasks_of_one_run_are_lost_after_them(cell: AnyCell, m
 
 
 def test_the_budgets_of_job_and_cell(cell: AnyCell, member: Member) -> None:
-    cell.submit([spec(count=4), spec("b", 1)], 0, "ada")
+    cell.jobs.submit([spec(count=4), spec("b", 1)], 0, "ada")
     member.place("a", (0, 1), (0, 1), (0, 1), (0, 1))
     member.place("b", (1, 1))
     asked = [Original(0, n, n - 1) for n in (1, 2, 3, 4)]
-    assert len(cell.speculate("a", asked, Budget(2, 9), 1, "batch/0")) == 2
-    assert len(cell.speculate("a", asked, Budget(9, 3), 1, "batch/0")) == 1
-    assert len(cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0")) == 0, "those of all jobs count"
+    assert len(cell.jobs.speculate("a", asked, Budget(2, 9), 1, "batch/0")) == 2
+    assert len(cell.jobs.speculate("a", asked, Budget(9, 3), 1, "batch/0")) == 1
+    assert len(cell.jobs.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0")) == 0, (
+        "those of all jobs count"
+    )
     end(cell, (0, 1, FINISHED))
-    assert len(cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0")) == 1, "a copy that waited is gone"
+    assert len(cell.jobs.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0")) == 1, (
+        "a copy that waited is gone"
+    )
     sound(cell)
 
 
 def test_copies_are_victims_of_any_precedence(copied: AnyCell) -> None:
-    copied.submit([JobSpec("high", "high", "batch", (TaskGroup((4, 8), 1),), 1)], 0, "ada")
+    copied.jobs.submit([JobSpec("high", "high", "batch", (TaskGroup((4, 8), 1),), 1)], 0, "ada")
     other = Member(copied, "batch/1")
     outcome = other.transact(Transaction("high", (Claim(2, 0, 1, evict=((3, 1),)),)))[0]
     assert outcome.accepted
@@ -307,9 +313,9 @@ def test_gangs_and_at_most_once_tasks_are_refused(cell: AnyCell) -> None:
 
 
 def test_many_copies_end_with_the_tasks_of_one_run(cell: AnyCell, member: Member) -> None:
-    cell.submit([spec(count=4)], 0, "ada")
+    cell.jobs.submit([spec(count=4)], 0, "ada")
     member.place("a", (0, 4))
-    assert len(cell.speculate("a", [Original(0, 1, n) for n in (3, 1, 0)], MANY, 1, "batch/0")) == 3
+    assert len(cell.jobs.speculate("a", [Original(0, 1, n) for n in (3, 1, 0)], MANY, 1, "batch/0")) == 3
     assert copy_to(member, 1, 2).accepted, "tasks 0 and 1, a run each; the copy of 3 waits"
     assert end(cell, (0, 1, EVICTED)) == [4]
     assert counts(cell) == [(4, 2, 2, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
@@ -352,7 +358,7 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
 
 def test_the_end_of_a_copy_is_one_sentence(copied: AnyCell) -> None:
     end(copied, (*COPY, FAILED))
-    assert {fact.event[0] for fact in copied.facts()} >= {"drop", "failed"}
+    assert {fact.event[0] for fact in copied.log.facts()} >= {"drop", "failed"}
     said = [event for event in read_events(copied, 0, 99) if event.kind in ("drop", "failed")]
     assert [line for _, line in sentences(said, Names(copied))] == ["the copy of 1 task of a (a) failed on m2: drain"]
 
@@ -360,11 +366,11 @@ def test_the_end_of_a_copy_is_one_sentence(copied: AnyCell) -> None:
 def test_an_explanation_counts_copies_apart_and_leaves_out_the_machine_of_the_task(
     cell: AnyCell, member: Member
 ) -> None:
-    cell.submit([spec(count=1)], 0, "ada")
+    cell.jobs.submit([spec(count=1)], 0, "ada")
     member.place("a", (0, 1))
     for machine in (1, 2):
-        cell.set_machine_state(machine, MachineState.DRAINED, 1, "ada")
-    assert len(cell.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")) == 1
+        cell.machines.set_state(machine, MachineState.DRAINED, 1, "ada")
+    assert len(cell.jobs.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0")) == 1
     said = explain_job(cell, kept(cell))
     assert (said["unplaced"], said["total"], said["reason"]) == (0, 1, "SPREAD")
     (part,) = said["groups"]
@@ -372,7 +378,7 @@ def test_an_explanation_counts_copies_apart_and_leaves_out_the_machine_of_the_ta
     last = part["steps"][-1]
     assert (last["what"], last["machines"], last["remaining"]) == ("another machine than its task", ["m0"], 0)
     assert counted(Explained.of(cell, kept(cell))) == "a is running: 0 of 1 task unplaced, 1 copy waiting"
-    cell.set_machine_state(1, MachineState.UP, 1, "ada")
+    cell.machines.set_state(1, MachineState.UP, 1, "ada")
     assert [part["fits"] for part in explain_job(cell, kept(cell))["groups"]] == [1]
 
 
@@ -390,10 +396,10 @@ OUTPUTS = {
 @pytest.mark.parametrize("digested", [False, True])
 @pytest.mark.parametrize("case", OUTPUTS)
 def test_the_output_of_a_task_is_that_of_the_run_that_counts(
-    copied: AnyCell, member: Member, case: str, digested: bool
+    copied: AnyCell, server: RedisStand, member: Member, case: str, digested: bool
 ) -> None:
     ends, shown = OUTPUTS[case]
-    copied.keep_tails({("a", 0, 1, "stdout"): b"original", ("a", 1, 1, "stdout"): b"copy"})
+    copied.tasks.keep_tails({("a", 0, 1, "stdout"): b"original", ("a", 1, 1, "stdout"): b"copy"})
     for step in ends:
         if step is None:
             assert requeue_lost(copied) == 1
@@ -403,28 +409,28 @@ def test_the_output_of_a_task_is_that_of_the_run_that_counts(
             end(copied, step)
         if digested:
             sound(copied)
-    assert TaskLog(copied, kept(copied), 0, 1, "stdout", silent=None).as_json()["text"] == shown
+    assert TaskLog(server.cell, kept(copied), 0, 1, "stdout", silent=None).as_json()["text"] == shown
 
 
 def test_jobs_that_may_have_copies_are_listed_until_their_end(cell: AnyCell, member: Member) -> None:
-    cell.submit([spec(), job("b"), JobSpec("c", "c", "mine", spec().groups)], 0, "ada")
-    assert (cell.copied_jobs("batch"), cell.copied_jobs("mine")) == (["a"], ["c"])
+    cell.jobs.submit([spec(), job("b"), JobSpec("c", "c", "mine", spec().groups)], 0, "ada")
+    assert (cell.jobs.copied("batch"), cell.jobs.copied("mine")) == (["a"], ["c"])
     assert member.place("a", (0, 2)).accepted
-    assert len(cell.speculate("a", [], MANY, 1, "batch/0")) == 0
-    assert cell.copied_jobs("batch") == ["a"], "it has not ended"
-    assert cell.end([TaskEnd(0, 1, FINISHED, "*", "")], 2, "e0") == [2]
+    assert len(cell.jobs.speculate("a", [], MANY, 1, "batch/0")) == 0
+    assert cell.jobs.copied("batch") == ["a"], "it has not ended"
+    assert cell.executors.end([TaskEnd(0, 1, FINISHED, "*", "")], 2, "e0") == [2]
     for ended in ("a", "unknown"):
-        assert len(cell.speculate(ended, [], MANY, 3, "batch/0")) == 0
-    assert cell.copied_jobs("batch") == []
+        assert len(cell.jobs.speculate(ended, [], MANY, 3, "batch/0")) == 0
+    assert cell.jobs.copied("batch") == []
     sound(cell)
 
 
 def test_reported_progress_is_that_of_the_last_report_of_each_machine(cell: AnyCell) -> None:
     first, second = [TaskProgress(0, 3, 7), TaskProgress(1, 2, 100)], [TaskProgress(0, 5, 0)]
     for machine, tasks in ((0, first[::-1]), (2, first), (2, second), (1, first), (1, [])):
-        cell.report_progress("a", machine, tasks)
-    assert cell.reported_progress("a", [2, 0, 1, 7]) == {2: second, 0: first}
-    assert cell.reported_progress("b", [0]) == {}
+        cell.tasks.report_progress("a", machine, tasks)
+    assert cell.tasks.reported_progress("a", [2, 0, 1, 7]) == {2: second, 0: first}
+    assert cell.tasks.reported_progress("b", [0]) == {}
     assert not verify(cell).violations
 
 
@@ -450,11 +456,11 @@ def test_a_step_that_was_decided_before_a_copy_continued_as_its_task_is_overtake
     assert end(copied, (*ORIGINAL, LOST)) == [1]
     assert counts(copied)[0] == (2, 0, 2, 0, 0, 0)
     with pytest.raises(Overtaken):
-        copied.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 1})
+        copied.jobs.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 1})
     assert counts(copied)[0][0] == 2
     with pytest.raises(Refused):
-        copied.resize("a", {1: 3}, 3, "batch/0", None, {0: 2}, {0: 2})
-    copied.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 0})
-    copied.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 5})  # the same once more changes nothing
+        copied.jobs.resize("a", {1: 3}, 3, "batch/0", None, {0: 2}, {0: 2})
+    copied.jobs.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 0})
+    copied.jobs.resize("a", {0: 3}, 3, "batch/0", None, {0: 2}, {0: 2, 1: 5})  # the same once more changes nothing
     assert [total for total, *_ in counts(copied)] == [3, 0]
     sound(copied)

@@ -25,7 +25,7 @@ def report(known: int, agreed: int, first_lost: int, seen: int, by: str) -> Repo
 def submit(cell: AnyCell, *names: str) -> None:
     """Submit jobs one by one, and see the version of each."""
     for name in names:
-        cell.submit([job(name)], 0, "ada")
+        cell.jobs.submit([job(name)], 0, "ada")
         cell.sightings.add(cell.standing([]).present)
 
 
@@ -69,7 +69,7 @@ def test_the_same_versions_written_anew_are_told_apart(stand: Stand) -> None:
     submit(cell, "b")
     back()
     for name in ("x", "y", "z"):
-        stand.other().submit([job(name)], 0, "bob")
+        stand.other().jobs.submit([job(name)], 0, "bob")
     found = cell.look_back()
     assert found is not None
     assert (found.agreed, found.first_lost, found.seen) == (at, at + 1, at + 1)
@@ -128,8 +128,8 @@ def test_few_reports_are_kept(stand: Stand) -> None:
 def without_older_changes(cell: AnyCell, low: int) -> None:
     """Trim the change list to the versions above `low`."""
     assert isinstance(cell, RedisCell)
-    cell.client.ltrim(f"{cell._prefix}changes", low - cell.counters()["version"], -1)
-    cell.client.hset(f"{cell._prefix}meta", "floor", low)
+    cell.client.ltrim(f"{cell.prefix}changes", low - cell.counters()["version"], -1)
+    cell.client.hset(f"{cell.prefix}meta", "floor", low)
 
 
 def test_versions_before_the_change_list_are_neither_left_nor_lost(stand: Stand) -> None:
@@ -166,25 +166,28 @@ def test_sightings_are_few_and_reach_far_back(number: int) -> None:
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
 def test_after_a_cut_tasks_start_once_the_agents_confirmed(cell: AnyCell, member: Member) -> None:
-    agents = [cell.register_agent(name, name, 60_000, 0) for name in ("h1", "h2")]
-    machines = [cell.join(agent.member, [MachineSpec(agent.member[6:], (100, 100))], 0)[0] for agent in agents]
-    cell.submit([job("before"), job("after"), job("last")], 0, "ada")
+    agents = [cell.executors.register_agent(name, name, 60_000, 0) for name in ("h1", "h2")]
+    machines = [cell.machines.join(agent.member, [MachineSpec(agent.member[6:], (100, 100))], 0)[0] for agent in agents]
+    cell.jobs.submit([job("before"), job("after"), job("last")], 0, "ada")
     member.place("before", (machines[0], 1))  # by a scheduler that did not see the lost versions
     cell.report_cut(report(0, 1, 2, 3, "x"))
     member.place("after", (machines[0], 1))
-    assert [line.partition(" ")[0] for line in cell.receive(cell.executor_number("agent/h1"))][-2:] == ["!", "+"]
-    asked = [(run.machine, run.placement) for run in cell.runs(machines)]
-    assert cell.may_start(asked) == ["wait", "wait"]
+    assert [line.partition(" ")[0] for line in cell.executors.receive(cell.executors.number("agent/h1"))][-2:] == [
+        "!",
+        "+",
+    ]
+    asked = [(run.machine, run.placement) for run in cell.machines.runs(machines)]
+    assert cell.executors.may_start(asked) == ["wait", "wait"]
     for agent in agents:
-        heartbeat = cell.renew_executor(agent, 60_000, None)
+        heartbeat = cell.executors.renew(agent, 60_000, None)
         assert heartbeat.unsettled
         cell.report_cut(report(0, 1, 2, 4, "y"))  # it adds to the report, and nobody is asked again
-        assert cell.may_start(asked) == ["wait", "wait"]
-        cell.confirm_runs(agent.member)
-        cell.confirm_runs(agent.member)
-        heartbeat = cell.renew_executor(agent, 60_000, None)
+        assert cell.executors.may_start(asked) == ["wait", "wait"]
+        cell.executors.confirm_runs(agent.member)
+        cell.executors.confirm_runs(agent.member)
+        heartbeat = cell.executors.renew(agent, 60_000, None)
         assert not heartbeat.unsettled
-    assert cell.may_start(asked) == ["go", "go"]
+    assert cell.executors.may_start(asked) == ["go", "go"]
     assert verify(cell).ok
 
 
@@ -192,18 +195,18 @@ def test_after_a_cut_tasks_start_once_the_agents_confirmed(cell: AnyCell, member
 def test_an_executor_sees_versions_with_what_it_receives_and_ends(stand: Stand, store_url: str) -> None:
     """So it reports their loss also when nobody else is left that saw them."""
     cell, member = stand.cell, stand.member()
-    agent = cell.register_agent("h1", "nonce", 60_000, 0)
-    machine = cell.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
-    cell.submit([job("a")], 0, "ada")
+    agent = cell.executors.register_agent("h1", "nonce", 60_000, 0)
+    machine = cell.machines.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
+    cell.jobs.submit([job("a")], 0, "ada")
     own = RedisCell.connect(store_url, cell.name)
-    number, back = own.executor_number(agent.member), copied(cell)
+    number, back = own.executors.number(agent.member), copied(cell)
     at = cell.counters()["version"]
-    own.receive(number)
+    own.executors.receive(number)
     assert own.sightings.last.version == at
     member.place("a", (machine, 1))
-    own.receive(number)
+    own.executors.receive(number)
     assert own.sightings.last.version == at + 1, "the receipt came after one without messages"
-    own.end([TaskEnd(machine, cell.runs([machine])[0].placement, EndKind.FINISHED)], 0, agent.member)
+    own.executors.end([TaskEnd(machine, cell.machines.runs([machine])[0].placement, EndKind.FINISHED)], 0, agent.member)
     assert own.sightings.last.version == at + 2
     back()
     own.client.connection_pool.disconnect()
@@ -241,14 +244,14 @@ def test_a_loss_that_could_not_be_reported_is_reported_later(
 @pytest.mark.parametrize("make", ["resp3"], indirect=True)
 def test_of_receipts_without_a_pause_some_see_the_version(stand: Stand, store_url: str) -> None:
     cell, member = stand.cell, stand.member()
-    agent = cell.register_agent("h1", "nonce", 60_000, 0)
-    machine = cell.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
-    cell.submit([job("a", count=99)], 0, "ada")
+    agent = cell.executors.register_agent("h1", "nonce", 60_000, 0)
+    machine = cell.machines.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
+    cell.jobs.submit([job("a", count=99)], 0, "ada")
     own = RedisCell.connect(store_url, cell.name)
-    number, behind = own.executor_number(agent.member), []
+    number, behind = own.executors.number(agent.member), []
     for _ in range(3 * SEEING_RECEIPTS):
         member.place("a", (machine, 1))
-        assert own.receive(number)
+        assert own.executors.receive(number)
         behind.append(cell.counters()["version"] - own.sightings.last.version)
     assert max(behind) == SEEING_RECEIPTS - 1
     own.close()
@@ -258,44 +261,44 @@ def test_of_receipts_without_a_pause_some_see_the_version(stand: Stand, store_ur
 def test_an_executor_is_refused_once_its_history_is_lost(stand: Stand, store_url: str) -> None:
     """Whatever it calls first: it must compare what it runs before it reports or starts anything."""
     cell, member = stand.cell, stand.member()
-    agent = cell.register_agent("h1", "nonce", 60_000, 0)
-    machine = cell.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
-    cell.submit([job("a"), job("b")], 0, "ada")
+    agent = cell.executors.register_agent("h1", "nonce", 60_000, 0)
+    machine = cell.machines.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
+    cell.jobs.submit([job("a"), job("b")], 0, "ada")
     back = copied(cell)
     member.place("a", (machine, 1))
-    placement = cell.runs([machine])[0].placement
+    placement = cell.machines.runs([machine])[0].placement
     own = RedisCell.connect(store_url, cell.name)
-    number = own.executor_number(agent.member)
+    number = own.executors.number(agent.member)
 
     def begin() -> None:
-        assert own.register_agent("h1", "nonce", 60_000, 0) == agent
-        own.renew_executor(agent, 60_000, machine)
+        assert own.executors.register_agent("h1", "nonce", 60_000, 0) == agent
+        own.executors.renew(agent, 60_000, machine)
 
     def end() -> object:
-        return own.end([TaskEnd(machine, placement, EndKind.FINISHED)], 0, agent.member)
+        return own.executors.end([TaskEnd(machine, placement, EndKind.FINISHED)], 0, agent.member)
 
     calls: dict[str, Callable[[], object]] = {
-        "renewal": lambda: own.renew_executor(agent, 60_000, machine),
+        "renewal": lambda: own.executors.renew(agent, 60_000, machine),
         "end": end,
-        "start": lambda: own.may_start([(machine, placement)]),
-        "messages": lambda: own.receive(number),
+        "start": lambda: own.executors.may_start([(machine, placement)]),
+        "messages": lambda: own.executors.receive(number),
     }
     begin()
     for call in calls.values():
         own.look_back()
         back()
         Member(cell, "batch/0").place("b", (machine, 1))  # which gets the placement id of the lost one
-        assert cell.runs([machine])[0].placement == placement
+        assert cell.machines.runs([machine])[0].placement == placement
         own.client.connection_pool.disconnect()
-        own._ends.close()
+        own.executors._ends.close()
         with pytest.raises(HistoryCut, match="the store lost versions of cell"):
             call()
         with pytest.raises(HistoryCut):
             end()
-        assert cell.runs([machine])[0].job == "b", "nothing ended"
+        assert cell.machines.runs([machine])[0].job == "b", "nothing ended"
         begin()
         Member(cell, "batch/0").place("a", (machine, 1))
-        own.renew_executor(agent, 60_000, machine)
+        own.executors.renew(agent, 60_000, machine)
     own.close()
 
 

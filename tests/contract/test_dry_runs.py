@@ -24,47 +24,55 @@ def stand(make: Make) -> RedisStand:
     made = make()
     assert isinstance(made, RedisStand)
     cell = made.cell
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec(f"m{i}", (9, 9), {"rack": "r1"}) for i in range(2)], 0)
-    cell.set_pools(Pools((Pool("p", limits={"cpu": 8}), Pool("idle"))), 0, 0, "ada")
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec(f"m{i}", (9, 9), {"rack": "r1"}) for i in range(2)], 0)
+    cell.pools.set(Pools((Pool("p", limits={"cpu": 8}), Pool("idle"))), 0, 0, "ada")
     gang = JobSpec("gang", "gang", "service", (TaskGroup((1, 1), 2),), 20, Gang.STRICT, {"pool": "p"})
-    cell.submit([job("run", count=4), job("wait", count=2), gang, job("next")], 0, "ada")
+    cell.jobs.submit([job("run", count=4), job("wait", count=2), gang, job("next")], 0, "ada")
     member = Member(cell)
     assert member.place("run", (0, 2), (1, 1)).accepted
     assert Member(cell, "service/0").place("gang", (0, 1), (1, 1), mode=Mode.GANG).accepted
-    cell.hold("next", 0, "ada")
+    cell.jobs.hold("next", 0, "ada")
     return made
 
 
 CALLS: tuple[tuple[str, Callable[[RedisCell], Any]], ...] = (
-    ("submit", lambda cell: cell.submit([job("new"), job("wait", count=2), job("wait"), job("a")], 1, "ada")),
-    ("stop", lambda cell: cell.stop("run", 1, "ada")),
-    ("stop that waits", lambda cell: cell.stop("wait", 1, "ada")),
-    ("stop of none", lambda cell: cell.stop("nothing", 1, "ada")),
-    ("hold", lambda cell: cell.hold("run", 1, "ada")),
-    ("overtaken", lambda cell: cell.hold("run", 1, "ada", 1)),
-    ("release", lambda cell: cell.release("next", 1, "ada")),
-    ("grow", lambda cell: cell.resize("run", {0: 7}, 1, "ada")),
-    ("shrink", lambda cell: cell.resize("run", {0: 1}, 1, "ada")),
-    ("too few", lambda cell: cell.resize("run", {5: 1}, 1, "ada")),
-    ("update", lambda cell: cell.update("run", (TaskGroup((2, 1), 1),), {"weight": 2}, 1, "ada")),
-    ("lane", lambda cell: cell.update("gang", (), {"user": "eve"}, 1, "ada")),
-    ("end", lambda cell: cell.end([TaskEnd(0, 1, EndKind.EVICTED), TaskEnd(1, 2, EndKind.FINISHED)], 1, "ada")),
-    ("join", lambda cell: cell.join("e0", [MachineSpec("m2", (1, 1)), MachineSpec("m0", (9, 9), {"rack": "r1"})], 1)),
-    ("join with more", lambda cell: cell.join("e1", [MachineSpec("m3", (3, 1), {"gpu": "no"})], 1)),
-    ("busy", lambda cell: cell.join("e1", [MachineSpec("m0", (9, 9))], 1)),
-    ("drain", lambda cell: cell.set_machine_state(0, MachineState.DRAINED, 1, "ada")),
-    ("down", lambda cell: cell.set_machine_state(0, MachineState.DOWN, 1, "ada")),
-    ("remove", lambda cell: cell.set_machine_state(1, MachineState.GONE, 1, "ada")),
-    ("no machine", lambda cell: cell.set_machine_state(7, MachineState.GONE, 1, "ada")),
-    ("capacity", lambda cell: cell.set_machine_capacity(0, (12, None), 1, "ada")),
-    ("too small", lambda cell: cell.set_machine_capacity(0, (1, 1), 1, "ada")),
-    ("evicting", lambda cell: cell.set_machine_capacity(0, (1, 1), 1, "ada", [(1, 2), (3, 1)])),
-    ("attributes", lambda cell: cell.set_machine_attributes(0, {"rack": None, "zone": "z"}, 1, "ada")),
-    ("deadline", lambda cell: cell.set_deadline(0, 5_000)),
-    ("limits", lambda cell: cell.set_limits("batch", Limits((1, None), 2), 1, "ada")),
-    ("pools", lambda cell: cell.set_pools(Pools((Pool("p"), Pool("q", limits={"tasks": 1}))), None, 1, "ada")),
-    ("pool in use", lambda cell: cell.set_pools(Pools((Pool("idle"),)), None, 1, "ada")),
+    ("submit", lambda cell: cell.jobs.submit([job("new"), job("wait", count=2), job("wait"), job("a")], 1, "ada")),
+    ("stop", lambda cell: cell.jobs.stop("run", 1, "ada")),
+    ("stop that waits", lambda cell: cell.jobs.stop("wait", 1, "ada")),
+    ("stop of none", lambda cell: cell.jobs.stop("nothing", 1, "ada")),
+    ("hold", lambda cell: cell.jobs.hold("run", 1, "ada")),
+    ("overtaken", lambda cell: cell.jobs.hold("run", 1, "ada", 1)),
+    ("release", lambda cell: cell.jobs.release("next", 1, "ada")),
+    ("grow", lambda cell: cell.jobs.resize("run", {0: 7}, 1, "ada")),
+    ("shrink", lambda cell: cell.jobs.resize("run", {0: 1}, 1, "ada")),
+    ("too few", lambda cell: cell.jobs.resize("run", {5: 1}, 1, "ada")),
+    ("update", lambda cell: cell.jobs.update("run", (TaskGroup((2, 1), 1),), {"weight": 2}, 1, "ada")),
+    ("lane", lambda cell: cell.jobs.update("gang", (), {"user": "eve"}, 1, "ada")),
+    (
+        "end",
+        lambda cell: cell.executors.end([TaskEnd(0, 1, EndKind.EVICTED), TaskEnd(1, 2, EndKind.FINISHED)], 1, "ada"),
+    ),
+    (
+        "join",
+        lambda cell: cell.machines.join(
+            "e0", [MachineSpec("m2", (1, 1)), MachineSpec("m0", (9, 9), {"rack": "r1"})], 1
+        ),
+    ),
+    ("join with more", lambda cell: cell.machines.join("e1", [MachineSpec("m3", (3, 1), {"gpu": "no"})], 1)),
+    ("busy", lambda cell: cell.machines.join("e1", [MachineSpec("m0", (9, 9))], 1)),
+    ("drain", lambda cell: cell.machines.set_state(0, MachineState.DRAINED, 1, "ada")),
+    ("down", lambda cell: cell.machines.set_state(0, MachineState.DOWN, 1, "ada")),
+    ("remove", lambda cell: cell.machines.set_state(1, MachineState.GONE, 1, "ada")),
+    ("no machine", lambda cell: cell.machines.set_state(7, MachineState.GONE, 1, "ada")),
+    ("capacity", lambda cell: cell.machines.set_capacity(0, (12, None), 1, "ada")),
+    ("too small", lambda cell: cell.machines.set_capacity(0, (1, 1), 1, "ada")),
+    ("evicting", lambda cell: cell.machines.set_capacity(0, (1, 1), 1, "ada", [(1, 2), (3, 1)])),
+    ("attributes", lambda cell: cell.machines.set_attributes(0, {"rack": None, "zone": "z"}, 1, "ada")),
+    ("deadline", lambda cell: cell.machines.set_deadline(0, 5_000)),
+    ("limits", lambda cell: cell.pools.set_limits("batch", Limits((1, None), 2), 1, "ada")),
+    ("pools", lambda cell: cell.pools.set(Pools((Pool("p"), Pool("q", limits={"tasks": 1}))), None, 1, "ada")),
+    ("pool in use", lambda cell: cell.pools.set(Pools((Pool("idle"),)), None, 1, "ada")),
 )  # fmt: skip
 
 REFUSED = ("stop of none", "overtaken", "too few", "lane", "busy", "no machine", "too small", "pool in use")

@@ -22,13 +22,15 @@ def submit(
     cell: AnyCell, name: str, pool: str, tasks: int, precedence: int = 0, gang: Gang = Gang.NO, least: int = 0
 ) -> None:
     group = TaskGroup((1, 1), tasks)
-    cell.submit([JobSpec(name, name, "batch", (group,), precedence, gang, {"pool": pool}, gang_min=least)], 0, "ada")
+    cell.jobs.submit(
+        [JobSpec(name, name, "batch", (group,), precedence, gang, {"pool": pool}, gang_min=least)], 0, "ada"
+    )
 
 
 def seen(cell: AnyCell) -> ArraySnapshot:
     snapshot = ArraySnapshot(2)
-    snapshot.apply(cell.sync(Position()))
-    snapshot.pools, snapshot.epoch = cell.pools(), next_epoch(cell, 1_000)
+    snapshot.apply(cell.schedulers.sync(Position()))
+    snapshot.pools, snapshot.epoch = cell.pools.get(), next_epoch(cell, 1_000)
     return snapshot
 
 
@@ -37,7 +39,7 @@ def relieved(cell: AnyCell, excess: Excess | None = None, now: float = 1.0) -> i
 
 
 def running(cell: AnyCell, *jobs: str) -> list[int]:
-    found = [cell.job(job) for job in jobs]
+    found = [cell.jobs.get(job) for job in jobs]
     return [sum(group.placed for group in job.groups) for job in found if job is not None]
 
 
@@ -86,13 +88,13 @@ def test_an_operator_and_a_scheduler_evict_the_same_tasks(
     put(cell, Pool("p"), Pool("q"))
     group = TaskGroup((1, 1), 2)
     for name, extra, precedence in (("high", {"pool": "p"}, 9), ("old", {"user": "p"}, 1), ("new", {"pool": "p"}, 1)):
-        cell.submit([JobSpec(name, name, "batch", (group,), precedence, spec=extra)], 0, "ada")
+        cell.jobs.submit([JobSpec(name, name, "batch", (group,), precedence, spec=extra)], 0, "ada")
         assert member.place(name, (0 if name != "new" else 1, 2)).accepted
     put(cell, Pool("p", limits=limits), Pool("q"))
     asked = partial(excess_of_pool, cell, "p")
-    before = [job for job in (cell.job(name) for name in ("high", "old", "new")) if job is not None]
-    assert [jobs_of_pool(cell.pools(), "p")(job) for job in before] == [True, True, True]
-    by_command, _ = evict(cell, asked, jobs_of_pool(cell.pools(), "p"), lambda: 2, "ada")
+    before = [job for job in (cell.jobs.get(name) for name in ("high", "old", "new")) if job is not None]
+    assert [jobs_of_pool(cell.pools.get(), "p")(job) for job in before] == [True, True, True]
+    by_command, _ = evict(cell, asked, jobs_of_pool(cell.pools.get(), "p"), lambda: 2, "ada")
     assert not asked()
     left = running(cell, "high", "old", "new")
     expected = {"tasks": [2, 1, 0], "cpu": [1, 0, 0], "jobs": [2, 0, 0]}[next(iter(limits))]
@@ -103,7 +105,7 @@ def test_an_operator_and_a_scheduler_evict_the_same_tasks(
 def test_the_reason_is_in_the_log(cell: AnyCell, member: Member) -> None:
     lowered(cell, member, EVICTS, tasks=5)
     assert relieved(cell) == 1
-    facts = [fact.event for fact in cell.facts() if fact.event[0] == "evicted"]
+    facts = [fact.event for fact in cell.log.facts() if fact.event[0] == "evicted"]
     assert [(words[3], words[-1]) for words in facts] == [("new", "limit")]
 
 
@@ -127,7 +129,7 @@ def test_limits_of_a_parent_and_of_its_pool(cell: AnyCell, member: Member) -> No
 
 def test_a_machine_over_its_capacity(cell: AnyCell, member: Member) -> None:
     lowered(cell, member, EVICTS)
-    cell.join("e0", [MachineSpec("m0", (3, 9))], 1)  # it comes back smaller
+    cell.machines.join("e0", [MachineSpec("m0", (3, 9))], 1)  # it comes back smaller
     excess = Excess()
     assert relieved(cell, excess, 1.0) == 0, "it may be for a moment"
     assert relieved(cell, excess, 0.9 + OVER_SECONDS) == 0
@@ -142,9 +144,9 @@ def test_a_gang_that_grew_keeps_its_tasks(cell: AnyCell, member: Member) -> None
     assert member.place("g", (0, 3), mode=Mode.GANG).accepted
     excess = Excess()
     assert relieved(cell, excess, 500.0) == 0
-    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "2")], 1, "ada")
+    cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "2")], 1, "ada")
     assert relieved(cell, excess, 501.0) == 0, "whole again, with two tasks"
-    cell.resize("g", {0: 5}, 2, "ada")
+    cell.jobs.resize("g", {0: 5}, 2, "ada")
     assert relieved(cell, excess, 502.0) == relieved(cell, excess, 900.0) == 0
     assert running(cell, "g") == [2]
 
@@ -155,9 +157,9 @@ def test_the_rest_of_a_gang_below_its_minimum_goes_unless_it_is_repaired_in_time
     assert member.place("g", (0, 4), mode=Mode.GANG).accepted
     excess = Excess()
     assert relieved(cell, excess, 500.0) == 0
-    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "3", "over")], 1, "ada")
+    cell.executors.end([TaskEnd(0, 1, EndKind.EVICTED, "3", "over")], 1, "ada")
     assert relieved(cell, excess, 501.0) == relieved(cell, excess, 700.0) == 0, "it still has three"
-    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "2", "over")], 1, "ada")
+    cell.executors.end([TaskEnd(0, 1, EndKind.EVICTED, "2", "over")], 1, "ada")
     assert relieved(cell, excess, 710.0) == relieved(cell, excess, 769.0) == 0
     assert relieved(cell, excess, 770.0) == 2
     assert running(cell, "g") == [0]
@@ -171,11 +173,11 @@ def test_the_rest_of_a_gang_that_lost_tasks_goes_unless_it_is_repaired_in_time(c
     assert member.place("single", (1, 1)).accepted
     excess = Excess()
     assert relieved(cell, excess, 500.0) == 0, "it is whole"
-    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "3", "over")], 1, "ada")
+    cell.executors.end([TaskEnd(0, 1, EndKind.EVICTED, "3", "over")], 1, "ada")
     assert relieved(cell, excess, 501.0) == 0
     assert member.place("g", (2, 1), mode=Mode.GANG).accepted
     assert relieved(cell, excess, 550.0) == 0
-    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "2", "over")], 1, "ada")
+    cell.executors.end([TaskEnd(0, 1, EndKind.EVICTED, "2", "over")], 1, "ada")
     assert relieved(cell, excess, 570.0) == 0, "it was repaired meanwhile"
     assert relieved(cell, excess, 629.0) == 0
     assert relieved(cell, excess, 630.0) == 3

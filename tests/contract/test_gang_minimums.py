@@ -11,15 +11,15 @@ from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
 
 
 def placed(cell: AnyCell, job_id: str = "a") -> int:
-    found = cell.job(job_id)
+    found = cell.jobs.get(job_id)
     assert found is not None
     return found.placed
 
 
 def end(cell: AnyCell, tasks: str, how: EndKind, *, reason: str = "") -> int:
     """End these tasks of the job's first group, wherever they run."""
-    runs = [run for run in cell.runs([0, 1, 2]) if run.job == "a" and not run.leaving]
-    return sum(cell.end([TaskEnd(run.machine, run.placement, how, tasks, reason) for run in runs], 1, "e0"))
+    runs = [run for run in cell.machines.runs([0, 1, 2]) if run.job == "a" and not run.leaving]
+    return sum(cell.executors.end([TaskEnd(run.machine, run.placement, how, tasks, reason) for run in runs], 1, "e0"))
 
 
 def evict(cell: AnyCell, tasks: str) -> int:
@@ -28,7 +28,7 @@ def evict(cell: AnyCell, tasks: str) -> int:
 
 def start(cell: AnyCell, member: Member, total: int = 6, least: int = 4, gang: Gang = Gang.YES) -> None:
     """Start all tasks of a gang, on two machines."""
-    cell.submit([job("a", count=total, gang=gang, gang_min=least)], 0, "ada")
+    cell.jobs.submit([job("a", count=total, gang=gang, gang_min=least)], 0, "ada")
     assert member.place("a", (0, 3), (1, total - 3), mode=Mode.GANG).accepted
 
 
@@ -38,18 +38,18 @@ def incomplete(outcome: Outcome) -> bool:
 
 def test_the_minimum_is_stored_and_part_of_the_job(cell: AnyCell) -> None:
     spec = job("a", count=6, gang=Gang.STRICT, gang_min=4)
-    assert [each.status for each in cell.submit([spec], 0, "ada")] == ["new"]
-    assert [each.status for each in cell.submit([spec], 0, "ada")] == ["same"]
-    assert [each.status for each in cell.submit([job("a", count=6, gang=Gang.STRICT, gang_min=3)], 0, "ada")] != [
+    assert [each.status for each in cell.jobs.submit([spec], 0, "ada")] == ["new"]
+    assert [each.status for each in cell.jobs.submit([spec], 0, "ada")] == ["same"]
+    assert [each.status for each in cell.jobs.submit([job("a", count=6, gang=Gang.STRICT, gang_min=3)], 0, "ada")] != [
         "same"
     ]
-    found = cell.job("a")
+    found = cell.jobs.get("a")
     assert found is not None
     assert (found.gang, found.gang_min, found.lacks, found.whole) == (Gang.STRICT, 4, 4, False)
 
 
 def test_tasks_beyond_the_minimum_are_placed_one_by_one(cell: AnyCell, member: Member) -> None:
-    cell.submit([job("a", count=6, gang=Gang.YES, gang_min=4)], 0, "ada")
+    cell.jobs.submit([job("a", count=6, gang=Gang.YES, gang_min=4)], 0, "ada")
     assert incomplete(member.place("a", (0, 4)))
     assert incomplete(member.place("a", (0, 3), mode=Mode.GANG))
     assert member.place("a", (0, 4), mode=Mode.GANG).accepted
@@ -99,7 +99,7 @@ def test_delayed_tasks_do_not_hold_back_those_beyond_the_minimum(cell: AnyCell, 
     start(cell, member)
     assert evict(cell, "5") == 1
     assert end(cell, "4", EndKind.LOST) == 1
-    found = cell.job("a")
+    found = cell.jobs.get("a")
     assert found is not None
     assert found.pending
     assert member.place("a", (2, 1)).accepted
@@ -119,11 +119,11 @@ def test_it_waits_for_delayed_tasks_of_its_minimum(cell: AnyCell, member: Member
 
 
 def test_a_resize_changes_what_it_lacks(cell: AnyCell, member: Member) -> None:
-    cell.submit([job("a", count=6, gang=Gang.YES, gang_min=4)], 0, "ada")
-    cell.resize("a", {0: 2}, 0, "ada")
+    cell.jobs.submit([job("a", count=6, gang=Gang.YES, gang_min=4)], 0, "ada")
+    cell.jobs.resize("a", {0: 2}, 0, "ada")
     assert incomplete(member.place("a", (0, 1), mode=Mode.GANG))
     assert member.place("a", (0, 2), mode=Mode.GANG).accepted
-    cell.resize("a", {0: 5}, 0, "ada")
+    cell.jobs.resize("a", {0: 5}, 0, "ada")
     assert incomplete(member.place("a", (0, 1), mode=Mode.GANG)), "it lacks two again"
     assert member.place("a", (0, 2), mode=Mode.GANG).accepted
     assert member.place("a", (1, 1)).accepted
@@ -132,11 +132,11 @@ def test_a_resize_changes_what_it_lacks(cell: AnyCell, member: Member) -> None:
 
 def test_only_the_minimum_has_to_fit_a_transaction(make: Make) -> None:
     cell = make().cell
-    cell.submit([job("a", count=MOST_CLAIMS + 1, gang=Gang.YES, gang_min=MOST_CLAIMS)], 0, "ada")
-    cell.resize("a", {0: 2 * MOST_CLAIMS}, 0, "ada")
-    cell.submit([job("b", count=2, gang=Gang.YES)], 0, "ada")
+    cell.jobs.submit([job("a", count=MOST_CLAIMS + 1, gang=Gang.YES, gang_min=MOST_CLAIMS)], 0, "ada")
+    cell.jobs.resize("a", {0: 2 * MOST_CLAIMS}, 0, "ada")
+    cell.jobs.submit([job("b", count=2, gang=Gang.YES)], 0, "ada")
     with pytest.raises(Refused):
-        cell.resize("b", {0: 2 * MOST_CLAIMS}, 0, "ada")
+        cell.jobs.resize("b", {0: 2 * MOST_CLAIMS}, 0, "ada")
     for total, least, gang, what in [
         (MOST_CLAIMS + 1, MOST_CLAIMS + 1, Gang.YES, "a gang of at least 5001 tasks; the most"),
         (5, 6, Gang.YES, "a gang of at least 6 tasks; want 1 to its 5"),

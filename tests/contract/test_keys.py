@@ -35,29 +35,29 @@ def used(make: Make) -> RedisStand:
     assert isinstance(stand, RedisStand)
     history(stand.cell, stand.expire_lease)
     Member(stand.cell, "mine/0")
-    stand.cell.set_deadline(0, 1_000)
-    stand.cell.set_blocked("mine/0", blocked=True)
-    stand.cell.members()
-    stand.cell.submit([job("healthy", (0, 0))], 0, "ada")
+    stand.cell.machines.set_deadline(0, 1_000)
+    stand.cell.schedulers.set_blocked("mine/0", blocked=True)
+    stand.cell.schedulers.members()
+    stand.cell.jobs.submit([job("healthy", (0, 0))], 0, "ada")
     Member(stand.cell, "batch/9").place("healthy", (0, 1))
-    (found,) = [run for run in stand.cell.runs([0]) if run.job == "healthy"]
+    (found,) = [run for run in stand.cell.machines.runs([0]) if run.job == "healthy"]
     state = HealthOf(found.placement, 0, HealthState.READY)
-    stand.cell.report_health(HealthReport(job="healthy", machine=0, tasks=[state]), 0)
-    stand.cell.report_progress("healthy", 0, [TaskProgress(0, 0, 40)])
-    stand.cell.submit(
+    stand.cell.tasks.report_health(HealthReport(job="healthy", machine=0, tasks=[state]), 0)
+    stand.cell.tasks.report_progress("healthy", 0, [TaskProgress(0, 0, 40)])
+    stand.cell.jobs.submit(
         [JobSpec("slow", "slow", "batch", (TaskGroup((1, 1), 1), TaskGroup((1, 1), 0, copies=True)))], 0, "ada"
     )
     stand.cell.client.set(stand.key("confirmed"), "", px=60_000)
-    stand.cell.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
-    stand.cell.submit([job("waiter", after=(After("mine"),))], 0, "ada")
-    stand.cell.submit([job("wide", (0, 0), 300)], 0, "ada")
+    stand.cell.jobs.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
+    stand.cell.jobs.submit([job("waiter", after=(After("mine"),))], 0, "ada")
+    stand.cell.jobs.submit([job("wide", (0, 0), 300)], 0, "ada")
     Member(stand.cell, "batch/8").place("wide", (0, 300))
     put(stand.cell, Pool("a"))
     digest(stand.cell, 5_000)
-    stand.cell.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
+    stand.cell.pools.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
     put(stand.cell, Pool("a"), trees=(PoolTree(), PoolTree("gpu", "has gpu")))
-    stand.cell.register_agent("h", "nonce-h", 60_000, 0)
-    stand.cell.answer_output("ab" * 8, OutputPart(1, 0, b"a line"))
+    stand.cell.executors.register_agent("h", "nonce-h", 60_000, 0)
+    stand.cell.tasks.answer_output("ab" * 8, OutputPart(1, 0, b"a line"))
     stand.cell.report_cut(Report(known=0, agreed=1, first_lost=2, seen=3, by="ada"))
     return stand
 
@@ -89,18 +89,21 @@ def test_nothing_is_left_of_a_deleted_cell(used: RedisStand) -> None:
 
 
 def assert_deleted(cell: RedisCell, member: str) -> None:
-    assert cell.client.delete(f"{cell._prefix}lease:{member}") == 1
+    assert cell.client.delete(f"{cell.prefix}lease:{member}") == 1
 
 
 def test_scripts_that_the_server_forgot_are_sent_again(used: RedisStand) -> None:
     member = Member(used.cell, "batch/7")
     for _ in range(2):
         used.cell.client.script_flush()
-        used.cell.submit([job("again")], 0, "ada")
+        used.cell.jobs.submit([job("again")], 0, "ada")
         number = member.number = member.number + 1
         used.cell.client.script_flush()
         claims = [Transaction("again", (Claim(2, 0, 1),))]
-        assert len(used.cell.commit(CommitRequest(member.membership, number, claims, Position(), 0)).outcomes) == 1
+        assert (
+            len(used.cell.schedulers.commit(CommitRequest(member.membership, number, claims, Position(), 0)).outcomes)
+            == 1
+        )
 
 
 def test_scripts_are_loaded_again_on_a_server_that_took_over_meanwhile(
@@ -116,8 +119,8 @@ def test_scripts_are_loaded_again_on_a_server_that_took_over_meanwhile(
 
     monkeypatch.setattr("omega.cellstate.redis.calls.load_scripts", load)
     used.cell.client.script_flush()
-    used.cell.submit([job("later")], 0, "ada")
+    used.cell.jobs.submit([job("later")], 0, "ada")
     used.cell.client.script_flush()
     took_over.clear()
-    assert used.cell.demands(Position())[1]
-    assert used.cell.job("later") is not None
+    assert used.cell.pools.demands(Position())[1]
+    assert used.cell.jobs.get("later") is not None

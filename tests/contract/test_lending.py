@@ -16,20 +16,20 @@ LIMIT = Verdict.LIMIT
 def jobs(cell: AnyCell, **pools: str) -> None:
     for name, pool in pools.items():
         extra = {"pool": pool} if pool else {"user": "bob"}
-        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), 50),), spec=extra)], 0, "ada")
+        cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), 50),), spec=extra)], 0, "ada")
 
 
 def big(cell: AnyCell, cpu: int) -> int:
     """Leave one machine of so many cores that is up; its index."""
-    (index,) = cell.join("e0", [MachineSpec("big", (cpu, 100))], 0)
-    for machine in cell.machines():
+    (index,) = cell.machines.join("e0", [MachineSpec("big", (cpu, 100))], 0)
+    for machine in cell.machines.all():
         if machine.index != index:
-            cell.set_machine_state(machine.index, MachineState.DRAINED, 0, "ada")
+            cell.machines.set_state(machine.index, MachineState.DRAINED, 0, "ada")
     return index
 
 
 def publish(cell: AnyCell, at_ms: int) -> None:
-    assert cell.publish_epoch(next_epoch(cell, at_ms), 1_000, at_ms)
+    assert cell.pools.publish_epoch(next_epoch(cell, at_ms), 1_000, at_ms)
 
 
 def sound(cell: AnyCell) -> None:
@@ -48,9 +48,9 @@ def test_other_pools_leave_free_what_a_pool_does_not_lend(cell: AnyCell, member:
     assert member.place("x", (m, 3)).accepted
     assert member.place("y", (m, 1)).claims == ((0, LIMIT),), "one is still kept"
     assert member.place("x", (m, 1)).accepted
-    cell.end([TaskEnd(m, 1, EndKind.FINISHED, "0-1")], 1, "e0")
+    cell.executors.end([TaskEnd(m, 1, EndKind.FINISHED, "0-1")], 1, "e0")
     assert member.place("x", (m, 2)).accepted, "beyond what it keeps it takes what is free"
-    cell.end([TaskEnd(m, 2, EndKind.FINISHED, "*")], 1, "e0")
+    cell.executors.end([TaskEnd(m, 2, EndKind.FINISHED, "*")], 1, "e0")
     assert member.place("y", (m, 5)).claims == ((2, LIMIT),), "8 of 12: a holds three, of which it keeps four"
     sound(cell)
 
@@ -69,16 +69,16 @@ def test_a_pool_and_one_above_it_keep_parts_of_the_same_room(cell: AnyCell, memb
 
 def test_victims_give_back_what_they_occupy(cell: AnyCell, member: Member) -> None:
     m = big(cell, 6)
-    cell.join("e0", [MachineSpec("kept", (4, 100))], 0)
+    cell.machines.join("e0", [MachineSpec("kept", (4, 100))], 0)
     put(cell, Pool("a", guarantee={"cpu": 4}, lending={"cpu": 0}), Pool("b"))
     for name, precedence in (("low", 0), ("high", 5)):
         spec = JobSpec(name, name, "batch", (TaskGroup((1, 0), 9),), precedence, spec={"pool": "b"})
-        cell.submit([spec], 0, "ada")
+        cell.jobs.submit([spec], 0, "ada")
     publish(cell, 1_000)
     assert member.place("low", (m, 6)).accepted
     assert member.place("high", (m + 1, 2)).claims == ((0, LIMIT),)
     assert member.place("high", (m, 2), evict=((1, 2),)).accepted
-    assert [group.placed for name in ("low", "high") for group in cell.jobs_by_id([name])[name].groups] == [4, 2]
+    assert [group.placed for name in ("low", "high") for group in cell.jobs.by_id([name])[name].groups] == [4, 2]
     assert member.place("low", (m, 1)).claims == ((0, LIMIT),)
     sound(cell)
 
@@ -97,7 +97,7 @@ def test_what_a_tree_has_is_that_of_the_last_epoch(cell: AnyCell, member: Member
     assert member.place("x", (m, 2)).accepted, "its own part it takes"
     put(cell, *pools)
     assert member.place("y", (m, 1)).claims != ((1, Verdict.PLACED),), "known from the epoch before the change"
-    cell.join("e0", [MachineSpec("more", (5, 100))], 2)
+    cell.machines.join("e0", [MachineSpec("more", (5, 100))], 2)
     publish(cell, 2_000)
     assert member.place("y", (m + 1, 5)).claims == ((3, LIMIT),)
     put(cell, Pool("a", guarantee={"cpu": 4}), Pool("b"))
@@ -107,7 +107,7 @@ def test_what_a_tree_has_is_that_of_the_last_epoch(cell: AnyCell, member: Member
 
 def test_trees_keep_apart(cell: AnyCell, member: Member) -> None:
     m = big(cell, 10)
-    cell.set_machine_attributes(m, {"gpu": "yes"}, 0, "ada")
+    cell.machines.set_attributes(m, {"gpu": "yes"}, 0, "ada")
     put(
         cell,
         Pool("a", guarantee={"cpu": 4}, lending={"cpu": 0}),

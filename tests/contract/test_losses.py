@@ -26,7 +26,7 @@ class Clock:
 
     def end(self, how: EndKind, placement: int, machine: int = 0, tasks: str = "*", job: str = "") -> int:
         """Tasks end; with their job even when they were taken for lost."""
-        return self.cell.end([TaskEnd(machine, placement, how, tasks, "drain", job)], self.now, "e0")[0]
+        return self.cell.executors.end([TaskEnd(machine, placement, how, tasks, "drain", job)], self.now, "e0")[0]
 
     def lose(self, placement: int, machine: int = 0, tasks: str = "*") -> int:
         return self.end(EndKind.LOST, placement, machine, tasks)
@@ -34,7 +34,7 @@ class Clock:
     def wait(self, milliseconds: int) -> Housekept:
         """Time passes, then housekeeping looks."""
         self.now += milliseconds
-        return self.cell.housekeep(self.now, "batch/0")
+        return self.cell.jobs.housekeep(self.now, "batch/0")
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def clock(cell: AnyCell) -> Clock:
 
 
 def kept(cell: AnyCell, job_id: str = "a") -> Job:
-    found = cell.job(job_id)
+    found = cell.jobs.get(job_id)
     assert found is not None
     return found
 
@@ -57,7 +57,7 @@ def last(cell: AnyCell) -> int:
 
 
 def submit(cell: AnyCell, count: int = 1, **words: object) -> None:
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), count, **words),))], 0, "ada")  # type: ignore[arg-type]
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), count, **words),))], 0, "ada")  # type: ignore[arg-type]
 
 
 def test_a_lost_task_waits_a_second_then_two(cell: AnyCell, member: Member, clock: Clock) -> None:
@@ -67,11 +67,11 @@ def test_a_lost_task_waits_a_second_then_two(cell: AnyCell, member: Member, cloc
     found = group(cell)
     assert (found.unplaced, found.waiting, found.delayed, found.ready) == (1, "-", 1, 0)
     assert found.losses == (TaskLoss("1", 1, START + 1_000, 1),)
-    assert (kept(cell).pending, cell.pending()) == (False, {})
+    assert (kept(cell).pending, cell.schedulers.pending()) == (False, {})
     assert member.place("a", (0, 1)).claims == ((0, Verdict.DUPLICATE),), "not placed before it is due"
     assert clock.wait(999) == Housekept(0, 0, more=False)
     assert clock.wait(1) == Housekept(0, 1, more=False)
-    assert (group(cell).waiting, cell.pending(), cell.chores()) == ("1", {"batch": ["a"]}, {})
+    assert (group(cell).waiting, cell.schedulers.pending(), cell.jobs.chores()) == ("1", {"batch": ["a"]}, {})
     assert member.place("a", (1, 1)).accepted
     clock.lose(last(cell), 1)
     assert group(cell).losses == (TaskLoss("1", 2, clock.now + 2_000, 2),)
@@ -98,8 +98,8 @@ def test_the_delay_doubles_up_to_five_minutes_and_the_budget_ends_it(
     assert delays == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000, 300_000]
     member.place("a", (0, 1))
     clock.lose(last(cell))
-    assert (kept(cell).state, group(cell).failed, cell.chores()) == (JobState.DONE, 1, {})
-    assert [fact.event for fact in cell.facts()][-2:] == [("fail", "a", "0", "0", "lost"), ("done", "a", "4")]
+    assert (kept(cell).state, group(cell).failed, cell.jobs.chores()) == (JobState.DONE, 1, {})
+    assert [fact.event for fact in cell.log.facts()][-2:] == [("fail", "a", "0", "0", "lost"), ("done", "a", "4")]
 
 
 def test_a_placement_that_ran_for_ten_minutes_starts_the_count_anew(
@@ -180,10 +180,10 @@ def test_a_placement_that_ran_for_a_day_and_is_evicted_resets_the_losses(
     if by == "drain":
         clock.end(EndKind.EVICTED, last(cell))
     elif by == "claim":
-        cell.submit([job("high", (4, 8), precedence=9)], 0, "ada")
+        cell.jobs.submit([job("high", (4, 8), precedence=9)], 0, "ada")
         assert member.place("high", (0, 1), evict=((last(cell), 1),)).accepted
     else:
-        cell.set_machine_capacity(0, (0, 0), clock.now, "ada", [(last(cell), 1)])
+        cell.machines.set_capacity(0, (0, 0), clock.now, "ada", [(last(cell), 1)])
     assert group(cell).losses == (() if runs else (TaskLoss("0", 2, 0, 0),))
     assert member.place("a", (1, 1)).accepted
     clock.lose(last(cell), 1)
@@ -199,7 +199,7 @@ def test_a_task_that_is_placed_at_most_once_fails(cell: AnyCell, member: Member,
     clock.end(how, 1, tasks="0")
     found = group(cell)
     assert (found.once, found.failed, found.unplaced, found.waiting, found.placed) == (True, 1, 1, "2", 1)
-    assert (found.losses, cell.chores()) == ((), {})
+    assert (found.losses, cell.jobs.chores()) == ((), {})
 
 
 def test_no_budget_means_a_lost_task_fails_and_an_evicted_one_waits(
@@ -219,14 +219,14 @@ def test_tasks_of_an_executor_that_is_gone_are_lost(stand: Stand, cell: AnyCell,
     member.place("a", (0, 2))
     if reaped:
         stand.expire_lease("e0")
-    gone = Membership("e0", cell.executor_records()["e0"].incarnation)
-    assert cell.deregister_executor(gone, clock.now, "batch/0", reaped=reaped)
+    gone = Membership("e0", cell.executors.records()["e0"].incarnation)
+    assert cell.executors.deregister(gone, clock.now, "batch/0", reaped=reaped)
     assert group(cell).losses == (TaskLoss("0-1", 1, START + 1_000, 1),)
-    assert cell.chores() == {"a": START + 1_000}
+    assert cell.jobs.chores() == {"a": START + 1_000}
 
 
 def test_lost_tasks_of_a_gang_wait_for_one_another(cell: AnyCell, member: Member, clock: Clock) -> None:
-    cell.submit([job("a", count=3, gang=Gang.YES)], 0, "ada")
+    cell.jobs.submit([job("a", count=3, gang=Gang.YES)], 0, "ada")
     assert member.place("a", (0, 2), (1, 1), mode=Mode.GANG).accepted
     clock.lose(2, 1)
     clock.now += 500
@@ -239,9 +239,9 @@ def test_a_stopped_job_stops_its_delayed_tasks(cell: AnyCell, member: Member, cl
     submit(cell)
     member.place("a", (0, 1))
     clock.lose(1)
-    cell.stop("a", 1, "ada")
+    cell.jobs.stop("a", 1, "ada")
     assert (kept(cell).state, group(cell).stopped, group(cell).losses) == (JobState.STOPPED, 1, ())
-    assert cell.chores() == {}
+    assert cell.jobs.chores() == {}
 
 
 def test_a_job_that_shrinks_gives_up_delayed_tasks_before_running_ones(
@@ -250,7 +250,7 @@ def test_a_job_that_shrinks_gives_up_delayed_tasks_before_running_ones(
     submit(cell, 4)
     member.place("a", (0, 3))
     clock.lose(1, tasks="0-1")
-    cell.resize("a", {0: 2}, 1, "ada")
+    cell.jobs.resize("a", {0: 2}, 1, "ada")
     found = group(cell)
     assert (found.placed, found.unplaced, found.waiting, found.stopped) == (1, 1, "0", 0)
     assert found.losses == (TaskLoss("0", 1, 0, 1),)
@@ -274,7 +274,7 @@ def test_an_end_that_is_told_after_the_loss_counts_while_the_task_waits(
     assert (found.unplaced, found.ready) == (1, int(due))
     assert clock.end(how, 1, tasks="1", job="a") == 0, "once"
     assert clock.end(how, 1, job="a") == 1
-    assert (kept(cell).state, cell.pending(), cell.chores()) == (JobState.DONE, {}, {})
+    assert (kept(cell).state, cell.schedulers.pending(), cell.jobs.chores()) == (JobState.DONE, {}, {})
     assert verify(cell).violations == ()
 
 
@@ -298,7 +298,7 @@ def test_it_does_not_count_of_another_placement_or_a_stopped_job(cell: AnyCell, 
     assert clock.end(EndKind.FINISHED, 2, tasks="0", job="a") == 0
     assert clock.end(EndKind.FINISHED, 1, tasks="0", job="nobody") == 0
     assert clock.end(EndKind.FINISHED, 1, tasks="0") == 0
-    cell.stop("a", 1, "ada")
+    cell.jobs.stop("a", 1, "ada")
     assert clock.end(EndKind.FINISHED, 1, tasks="0", job="a") == 0
     assert group(cell).stopped == 1
 
@@ -308,7 +308,7 @@ def test_a_held_job_keeps_what_runs_and_counts_ends_that_are_told_late(
 ) -> None:
     submit(cell, 4)
     member.place("a", (0, 2), (1, 2))
-    cell.hold("a", 1, "ada")
+    cell.jobs.hold("a", 1, "ada")
     clock.lose(1)
     assert clock.end(EndKind.FINISHED, 1, tasks="0", job="a") == 1
     assert clock.wait(1_000) == Housekept(0, 1, more=False)
@@ -320,18 +320,18 @@ def test_a_held_job_keeps_what_runs_and_counts_ends_that_are_told_late(
 
 def test_ages_of_placements_are_recorded_by_the_minute_for_a_week(cell: AnyCell, member: Member, clock: Clock) -> None:
     submit(cell, 3)
-    assert cell.placed_by() == ()
+    assert cell.log.placed_by() == ()
     member.place("a", (0, 1))
     clock.wait(0)
-    assert cell.placed_by() == ((START, 1),)
+    assert cell.log.placed_by() == ((START, 1),)
     member.place("a", (0, 1))
     clock.wait(MINUTE - 1)
-    assert cell.placed_by() == ((START, 1),), "once per minute"
+    assert cell.log.placed_by() == ((START, 1),), "once per minute"
     clock.wait(1)
-    assert cell.placed_by() == ((START + MINUTE, 2), (START, 1))
+    assert cell.log.placed_by() == ((START + MINUTE, 2), (START, 1))
     for _ in range(8 * 6):
         clock.wait(240 * MINUTE)
-        ages = [clock.now - at for at, _ in cell.placed_by()]
+        ages = [clock.now - at for at, _ in cell.log.placed_by()]
         assert ages[0] == 0
         assert len(ages) <= 100
         gaps = [older - younger - 240 * MINUTE - older / 8 for younger, older in itertools.pairwise(ages)]
@@ -342,7 +342,7 @@ def test_ages_of_placements_are_recorded_by_the_minute_for_a_week(cell: AnyCell,
 def test_within_a_quarter_of_an_hour_every_minute_is_known(cell: AnyCell, member: Member, clock: Clock) -> None:
     for _ in range(40):
         clock.wait(MINUTE)
-    ages = [(clock.now - at) // MINUTE for at, _ in cell.placed_by()]
+    ages = [(clock.now - at) // MINUTE for at, _ in cell.log.placed_by()]
     assert ages[:16] == list(range(16))
     assert all(older - younger <= max(1, older // 8) * 2 for younger, older in itertools.pairwise(ages))
     assert ages[-1] >= 35

@@ -30,25 +30,25 @@ def cut(stand: RedisStand, *connections: Any) -> None:
 
 
 def test_a_reply_that_never_came(stand: RedisStand, cell: Any, member: Member) -> None:
-    cell.submit([job("a", count=9)], 0, "ada")
+    cell.jobs.submit([job("a", count=9)], 0, "ada")
     member.place("a", (0, 1))
     other = stand.other()
     for number in (2, 3):
-        cell.begin(CommitRequest(member.membership, number, CLAIMS, Position(), 0, executors=[1]))
-        while len(other.runs([0])) < number:
+        cell.schedulers.begin(CommitRequest(member.membership, number, CLAIMS, Position(), 0, executors=[1]))
+        while len(other.machines.runs([0])) < number:
             pass  # it is done; only its reply is lost
-        cell._link._connection.disconnect()
-        cell.resend()
-        assert cell.finish().outcomes[0].accepted
-    assert [run.tasks for run in cell.runs([0])] == ["0", "1", "2"]
+        cell.schedulers._link._connection.disconnect()
+        cell.schedulers.resend()
+        assert cell.schedulers.finish().outcomes[0].accepted
+    assert [run.tasks for run in cell.machines.runs([0])] == ["0", "1", "2"]
 
 
 def test_a_connection_that_broke_meanwhile(stand: RedisStand, cell: Any, member: Member) -> None:
-    cell.submit([job("a", count=9)], 0, "ada")
+    cell.jobs.submit([job("a", count=9)], 0, "ada")
     member.place("a", (0, 1))
-    cut(stand, cell._link._connection)
+    cut(stand, cell.schedulers._link._connection)
     with pytest.raises(Unreachable):
-        cell.commit(CommitRequest(member.membership, 2, CLAIMS, Position(), 0))
-    cell.resend()
-    assert cell.finish().outcomes[0].accepted
-    assert [run.tasks for run in cell.runs([0])] == ["0", "1"]
+        cell.schedulers.commit(CommitRequest(member.membership, 2, CLAIMS, Position(), 0))
+    cell.schedulers.resend()
+    assert cell.schedulers.finish().outcomes[0].accepted
+    assert [run.tasks for run in cell.machines.runs([0])] == ["0", "1"]

@@ -18,7 +18,7 @@ from tests.contract.conftest import AnyCell, Member, Stand, job
 def send(cell: AnyCell, member: Member, count: int) -> None:
     """Leave messages for the executor of machine 0."""
     name = f"j{member.number}"
-    cell.submit([job(name, (0, 0), count)], 0, "ada")
+    cell.jobs.submit([job(name, (0, 0), count)], 0, "ada")
     for _ in range(count):
         member.place(name, (0, 1))
 
@@ -29,52 +29,52 @@ def placements(messages: list[str]) -> list[int]:
 
 def test_each_message_is_read_once_and_in_order(cell: AnyCell, member: Member) -> None:
     send(cell, member, 5)
-    assert [placements(cell.receive(1, most=2)) for _ in range(4)] == [[1, 2], [3, 4], [5], []]
+    assert [placements(cell.executors.receive(1, most=2)) for _ in range(4)] == [[1, 2], [3, 4], [5], []]
     send(cell, member, 1)
-    cell.end([TaskEnd(0, 6, EndKind.EVICTED, "*", "drain")], 0, "ada")
-    assert placements(cell.receive(1)) == [6, 6]
-    assert cell.receive(1) == cell.receive(1) == []
+    cell.executors.end([TaskEnd(0, 6, EndKind.EVICTED, "*", "drain")], 0, "ada")
+    assert placements(cell.executors.receive(1)) == [6, 6]
+    assert cell.executors.receive(1) == cell.executors.receive(1) == []
 
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
 def test_a_reader_that_ended_before_it_acknowledged_loses_nothing(stand: Stand, cell: Any, member: Member) -> None:
     send(cell, member, 3)
     first = stand.other()
-    assert placements(first.receive(1, most=2)) == [1, 2]
-    assert placements(cell.receive(1)) == [1, 2, 3], "nobody acknowledged"
+    assert placements(first.executors.receive(1, most=2)) == [1, 2]
+    assert placements(cell.executors.receive(1)) == [1, 2, 3], "nobody acknowledged"
     send(cell, member, 1)
-    assert placements(cell.receive(1)) == [4]
-    assert placements(first.receive(1)) == [4], "what another reader acknowledged is not acknowledged twice"
+    assert placements(cell.executors.receive(1)) == [4]
+    assert placements(first.executors.receive(1)) == [4], "what another reader acknowledged is not acknowledged twice"
 
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
 def test_a_late_acknowledgement_removes_nothing(cell: Any, member: Member) -> None:
     """The call sent again after its reply was lost; meanwhile messages came, or the mailbox was dropped."""
     send(cell, member, 2)
-    assert len(cell.receive(1)) == 2
-    read = cell._read[1]
-    assert cell.receive(1) == []
+    assert len(cell.executors.receive(1)) == 2
+    read = cell.executors._read[1]
+    assert cell.executors.receive(1) == []
     send(cell, member, 2)
     for _ in range(2):
-        cell._read[1] = read
-        assert placements(cell.receive(1)) == [3, 4]
+        cell.executors._read[1] = read
+        assert placements(cell.executors.receive(1)) == [3, 4]
 
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
 def test_no_message_of_a_cell_with_other_rules_is_read(cell: Any, member: Member) -> None:
     send(cell, member, 1)
-    cell.client.hset(f"{cell._prefix}meta", "rules", RULES + 1)
+    cell.client.hset(f"{cell.prefix}meta", "rules", RULES + 1)
     with pytest.raises(CellGone, match="use the newer Omega"):
-        cell.receive(1)
-    cell.client.hset(f"{cell._prefix}meta", "rules", RULES)
-    assert placements(cell.receive(1)) == [1]
+        cell.executors.receive(1)
+    cell.client.hset(f"{cell.prefix}meta", "rules", RULES)
+    assert placements(cell.executors.receive(1)) == [1]
 
 
 def test_the_messages_of_a_call_stand_in_one_entry(cell: AnyCell, member: Member) -> None:
-    cell.submit([job("a", (0, 0), 1), job("b", (0, 0), 2)], 0, "ada")
+    cell.jobs.submit([job("a", (0, 0), 1), job("b", (0, 0), 2)], 0, "ada")
     member.transact(Transaction("a", (Claim(0, 0, 1),)), Transaction("b", (Claim(0, 0, 2),)))
     send(cell, member, 1)
-    assert [placements(cell.receive(1, most=1)) for _ in range(3)] == [[1, 2], [3], []]
+    assert [placements(cell.executors.receive(1, most=1)) for _ in range(3)] == [[1, 2], [3], []]
 
 
 class Losing:
@@ -133,7 +133,7 @@ def test_the_client_library_may_retry_every_read(losing: Any, cell: AnyCell, mem
     for count in (3, 1, 4):
         send(cell, member, count)
         for _ in range(3):
-            found += placements(reader.receive(1, most=2, wait_seconds=0.01))
+            found += placements(reader.executors.receive(1, most=2, wait_seconds=0.01))
     assert found == [1, 2, 3, 4, 5, 6, 7, 8]
     assert faults.lost >= 9
 
@@ -142,8 +142,8 @@ def test_the_client_library_may_retry_every_read(losing: Any, cell: AnyCell, mem
 @pytest.mark.parametrize("make", ["resp3"], indirect=True)
 def test_a_token_survives_lost_replies(losing: Any, cell: Any, member: Member) -> None:
     sleeper, faults = losing("BLMOVE", "DEL")
-    cell.members()
-    cell.submit([job("a")], 0, "ada")
-    assert sleeper.wait_for_work("batch/0", 0.01)
+    cell.schedulers.members()
+    cell.jobs.submit([job("a")], 0, "ada")
+    assert sleeper.schedulers.wait_for_work("batch/0", 0.01)
     assert faults.lost == 2
-    assert not sleeper.wait_for_work("batch/0", 0.01)
+    assert not sleeper.schedulers.wait_for_work("batch/0", 0.01)

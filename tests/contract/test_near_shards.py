@@ -74,10 +74,10 @@ def test_finished_maps_are_counted_by_level(cell: AnyCell, workers: list[Worker]
     for shard, level in enumerate((0, 2, None, 0, 2)):
         assert claim(cell, first, 5) == Errand("map", shard)
         if shard == 3:
-            assert cell.end_shard("a", "words", first, "map", shard, 1, failed_ms=0, level=level)
+            assert cell.shards.end("a", "words", first, "map", shard, 1, failed_ms=0, level=level)
             continue
         for _ in range(2):
-            assert cell.end_shard("a", "words", first, "map", shard, 1, level=level)
-    progress = cell.progress("a")
+            assert cell.shards.end("a", "words", first, "map", shard, 1, level=level)
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert (progress.levels, progress.unclaimed) == (((0, 1), (2, 2)), "3")

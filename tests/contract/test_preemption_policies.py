@@ -108,7 +108,7 @@ def test_only_machines_that_might_hold_it_are_looked_up_and_no_more_than_so_many
     assert more is not None
     assert sorted([*found, *more]) == list(range(30)), "what is known is not looked up again"
     scene.settle([(found[0], 1)], (1, 1), 1)
-    snapshot.apply(scene.cell.sync(snapshot.position))
+    snapshot.apply(scene.cell.schedulers.sync(snapshot.position))
     assert found[0] in (PrecedencePreemption(looks=100).suspects(work, snapshot, Random(1)) or ()), "until it changes"
 
 

@@ -19,8 +19,8 @@ def stand(make: Make) -> Iterator[RedisStand]:
     """A cell on a server that gets its memory back afterwards."""
     made = make()
     assert isinstance(made, RedisStand)
-    made.cell.register_executor("e0", "n", 600_000, 0)
-    made.cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
+    made.cell.executors.register("e0", "n", 600_000, 0)
+    made.cell.machines.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(3)], 0)
     yield made
     made.cell.client.config_set("maxmemory", 0)
 
@@ -34,22 +34,22 @@ def fill(stand: RedisStand) -> None:
 def test_what_grows_is_refused_and_nothing_is_written(stand: RedisStand) -> None:
     cell = stand.cell
     member = Member(cell)
-    cell.submit([job("a", count=4), job("wide", (9, 9)), job("high", precedence=9)], 0, "ada")
+    cell.jobs.submit([job("a", count=4), job("wide", (9, 9)), job("high", precedence=9)], 0, "ada")
     member.place("a", (0, 3))
     fill(stand)
     before: Any = everything(cell)
     number = member.number
     for refused in (
-        lambda: cell.submit([job("b")], 0, "ada"),
+        lambda: cell.jobs.submit([job("b")], 0, "ada"),
         lambda: member.place("a", (1, 1)),
         lambda: member.place("wide", (1, 1)),
         lambda: member.place("high", (0, 1), evict=((1, 1),)),
-        lambda: cell.join("e1", [MachineSpec("m9", (1, 1))], 0),
-        lambda: cell.register_scheduler("batch/7", "n", 60_000, 0),
-        lambda: cell.set_limits("batch", Limits((1, 1)), 0, "ada"),
-        lambda: cell.hold("a", 0, "ada"),
-        lambda: cell.resize("a", {0: 9}, 0, "ada"),
-        lambda: cell.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}]}, 0, "ada"),
+        lambda: cell.machines.join("e1", [MachineSpec("m9", (1, 1))], 0),
+        lambda: cell.schedulers.register("batch/7", "n", 60_000, 0),
+        lambda: cell.pools.set_limits("batch", Limits((1, 1)), 0, "ada"),
+        lambda: cell.jobs.hold("a", 0, "ada"),
+        lambda: cell.jobs.resize("a", {0: 9}, 0, "ada"),
+        lambda: cell.jobs.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}]}, 0, "ada"),
     ):
         with pytest.raises(StoreFull):
             refused()
@@ -66,22 +66,22 @@ def test_what_frees_passes(stand: RedisStand) -> None:
     cell = stand.cell
     member = Member(cell)
     other = Member(cell, "service/0")
-    cell.submit([job("a", count=4), job("b"), job("c", count=4)], 0, "ada")
+    cell.jobs.submit([job("a", count=4), job("b"), job("c", count=4)], 0, "ada")
     member.place("a", (0, 2), (1, 2))
     fill(stand)
-    assert cell.resize("c", {0: 3}, 1, "ada").groups[0].total == 3
-    assert cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0"), TaskEnd(0, 1, EndKind.STOPPED)], 1, "e0") == [1, 1]
-    assert cell.end([TaskEnd(0, 1, EndKind.LEFT)], 1, "e0") == [1]
-    assert cell.stop("b", 1, "ada").state is JobState.STOPPED
-    assert cell.set_machine_state(2, MachineState.DRAINED, 1, "ada") == 0
-    assert cell.set_machine_state(1, MachineState.DOWN, 1, "ada") == 2
-    assert cell.renew_scheduler(member.membership, 60_000, {"waits": 1}) == ["batch/0", "service/0"], (
+    assert cell.jobs.resize("c", {0: 3}, 1, "ada").groups[0].total == 3
+    assert cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "0"), TaskEnd(0, 1, EndKind.STOPPED)], 1, "e0") == [1, 1]
+    assert cell.executors.end([TaskEnd(0, 1, EndKind.LEFT)], 1, "e0") == [1]
+    assert cell.jobs.stop("b", 1, "ada").state is JobState.STOPPED
+    assert cell.machines.set_state(2, MachineState.DRAINED, 1, "ada") == 0
+    assert cell.machines.set_state(1, MachineState.DOWN, 1, "ada") == 2
+    assert cell.schedulers.renew(member.membership, 60_000, {"waits": 1}) == ["batch/0", "service/0"], (
         "leases are no growth"
     )
-    assert cell.deregister_scheduler(other.membership, 1)
-    assert [cell.retire(now) for now in (1, 10_000_000)] == [0, 1]
-    found = cell.job("a")
+    assert cell.schedulers.deregister(other.membership, 1)
+    assert [cell.jobs.retire(now) for now in (1, 10_000_000)] == [0, 1]
+    found = cell.jobs.get("a")
     assert found is not None
     assert (found.groups[0].unplaced, found.groups[0].finished, found.groups[0].stopped) == (2, 1, 1)
-    assert {m.allocated for m in cell.machines()} == {(0, 0)}
+    assert {m.allocated for m in cell.machines.all()} == {(0, 0)}
     assert member.seen(0) == 3

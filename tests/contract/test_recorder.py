@@ -27,9 +27,9 @@ class Busy:
 
     def __init__(self, cell: AnyCell, path: Path) -> None:
         self.cell, self.path, self.number, self.jobs = cell, path, 0, 0
-        cell.register_executor("simulated", "n", 60_000, 0)
-        cell.join("simulated", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(4)], 0)
-        self.member = cell.register_scheduler("batch/0", "n", 60_000, 0, {"kind": "batch"})
+        cell.executors.register("simulated", "n", 60_000, 0)
+        cell.machines.join("simulated", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(4)], 0)
+        self.member = cell.schedulers.register("batch/0", "n", 60_000, 0, {"kind": "batch"})
         self.file = path.open("wb")
         self.gaps: list[str] = []
         self.recorder = Recorder(cell, Writer(self.file), on_gap=self.gaps.append)
@@ -37,7 +37,7 @@ class Busy:
     def submit(self, tasks: int = 1) -> str:
         self.jobs += 1
         name = f"j{self.jobs}"
-        self.cell.submit([JobSpec(name, name, "batch", (TaskGroup((100, 10), tasks),))], self.now(), "ada")
+        self.cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((100, 10), tasks),))], self.now(), "ada")
         return name
 
     def now(self) -> int:
@@ -46,15 +46,15 @@ class Busy:
     def place(self, job: str, machine: int = 0, count: int = 1) -> int:
         self.number += 1
         transaction = Transaction(job, (Claim(machine, 0, count),))
-        position = self.cell.sync(Position()).position
-        self.cell.commit(CommitRequest(self.member, self.number, [transaction], position, self.now()))
-        return next(run.placement for run in self.cell.runs([machine]) if run.job == job)
+        position = self.cell.schedulers.sync(Position()).position
+        self.cell.schedulers.commit(CommitRequest(self.member, self.number, [transaction], position, self.now()))
+        return next(run.placement for run in self.cell.machines.runs([machine]) if run.job == job)
 
     def live(self, jobs: int = 1) -> None:
         """Jobs that are submitted, placed and finished."""
         for _ in range(jobs):
             placement = self.place(self.submit())
-            self.cell.end([TaskEnd(0, placement, EndKind.FINISHED)], self.now(), "simulated")
+            self.cell.executors.end([TaskEnd(0, placement, EndKind.FINISHED)], self.now(), "simulated")
 
     def end(self) -> Recording:
         self.recorder.end("time")
@@ -67,7 +67,7 @@ class Busy:
             while len(self.cell.entries) > 1:
                 self.cell.entries.popleft()
         else:
-            self.cell.client.xtrim(f"{self.cell._prefix}log", maxlen=1, approximate=False)
+            self.cell.client.xtrim(f"{self.cell.prefix}log", maxlen=1, approximate=False)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_job_that_is_deleted_between_two_pages_is_counted(busy: Busy) -> None:
     if isinstance(busy.cell, MemoryCell):
         busy.cell.keep_jobs = 0
     else:
-        busy.cell.client.hset(f"{busy.cell._prefix}meta", "keep_jobs", 0)
+        busy.cell.client.hset(f"{busy.cell.prefix}meta", "keep_jobs", 0)
     busy.live(2)
     recording = busy.end()
     assert recording.end is not None

@@ -27,7 +27,7 @@ def test_it_waits_thirty_seconds_then_a_minute(cell: AnyCell, member: Member) ->
     retry(clock, 1)
     assert group(cell).losses == (TaskLoss("0", 0, clock.now + MINUTE, 2, Retried(2, 1)),)
     assert verify(cell).ok
-    assert ("retried", "2", "1", "a", "0", "0") in [fact.event[:6] for fact in cell.facts()]
+    assert ("retried", "2", "1", "a", "0", "0") in [fact.event[:6] for fact in cell.log.facts()]
 
 
 def test_it_has_no_budget_and_at_most_an_hour_of_delay(cell: AnyCell, member: Member) -> None:
@@ -78,7 +78,7 @@ def test_what_is_placed_at_most_once_fails(cell: AnyCell, member: Member) -> Non
     member.place("a", (0, 1))
     retry(clock)
     assert (group(cell).failed, group(cell).losses, kept(cell).state) == (1, (), JobState.DONE)
-    assert ("fail", "a", "0", "0", "retried") in [fact.event for fact in cell.facts()]
+    assert ("fail", "a", "0", "0", "retried") in [fact.event for fact in cell.log.facts()]
     assert verify(cell).ok
 
 
@@ -88,6 +88,6 @@ def test_told_twice_it_counts_once(cell: AnyCell, member: Member) -> None:
     member.place("a", (0, 3))
     assert [retry(clock, tasks="1"), retry(clock, tasks="1")] == [1, 0]
     assert group(cell).losses == (TaskLoss("1", 0, START + 30 * SECOND, 1, Retried(1, 0)),)
-    cell.stop("a", 1, "ada")
+    cell.jobs.stop("a", 1, "ada")
     assert group(cell).losses == ()
     assert verify(cell).ok

@@ -81,19 +81,23 @@ LEAVING = (
 def test_a_scheduler_and_an_executor_that_outlived_their_cell_are_told(
     cell: RedisCell, leave: Callable[[RedisCell], None], said: str
 ) -> None:
-    cell.register_executor("e", "one", 60_000, 1)
-    cell.join("e", [MachineSpec("m", (10, 10))], 1)
-    member = cell.register_scheduler("batch/0", "one", 60_000, 1)
-    cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 2, 100),))], 1, "ada")
-    cell.commit(CommitRequest(member, 1, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,)))
+    cell.executors.register("e", "one", 60_000, 1)
+    cell.machines.join("e", [MachineSpec("m", (10, 10))], 1)
+    member = cell.schedulers.register("batch/0", "one", 60_000, 1)
+    cell.jobs.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 2, 100),))], 1, "ada")
+    cell.schedulers.commit(
+        CommitRequest(member, 1, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,))
+    )
     leave(cell)
     before = dump(cell)
     with pytest.raises(CellGone, match=said):
-        cell.commit(CommitRequest(member, 2, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,)))
+        cell.schedulers.commit(
+            CommitRequest(member, 2, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,))
+        )
     with pytest.raises(CellGone, match=said):
-        cell.receive(1)
+        cell.executors.receive(1)
     with pytest.raises(CellGone, match=said):
-        cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 3, "e")
+        cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED)], 3, "e")
     assert dump(cell) == before
 
 
@@ -111,15 +115,15 @@ def test_a_cell_with_other_rules_is_not_opened(cell: RedisCell, store_url: str) 
 
 
 def test_rules_are_raised_once_no_member_lives(cell: RedisCell) -> None:
-    cell.register_executor("e", "one", 60_000, 1)
-    cell.register_scheduler("batch/0", "one", 60_000, 1)
+    cell.executors.register("e", "one", 60_000, 1)
+    cell.schedulers.register("batch/0", "one", 60_000, 1)
     make_older(cell)
     with pytest.raises(Refused, match=f"rules number {keys.RULES - 1}, and batch/0, e still run"):
         cell.upgrade()
     cell.client.delete(*(f"{keys.prefix(cell.name)}lease:{name}" for name in ("batch/0", "e")))
     assert cell.upgrade() == keys.RULES - 1
     assert cell.upgrade() == keys.RULES
-    cell.register_scheduler("batch/1", "two", 60_000, 2)
+    cell.schedulers.register("batch/1", "two", 60_000, 2)
     assert cell.upgrade() == keys.RULES, "members with these rules do not matter"
     assert verify(cell).ok
 
@@ -148,7 +152,7 @@ def test_scripts_with_another_text_and_the_same_rules_work_together(cell: RedisC
     names = [keys.prefix(cell.name) + key for key in other.keys]
     reply: Any = cell.client.eval(other.text, len(names), *names, *["2"] * len(other.arguments))
     assert reply, "a verdict, not an error"
-    assert cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 1, 100),))], 1, "ada")
+    assert cell.jobs.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 1, 100),))], 1, "ada")
 
 
 def test_a_backup_with_newer_rules_is_refused(cell: RedisCell) -> None:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.events import LogEntry
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
-from omega.cellstate.ports import Cell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Position, Transaction, forms_of
 
@@ -19,19 +19,21 @@ class Judged:
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
-        cell.register_executor("simulated", "n", 60_000, 0)
-        cell.join("simulated", [MachineSpec("m0", (1000, 1000), {"rack": "r1"}), MachineSpec("m1", (1000, 1000))], 0)
-        cell.submit(
+        cell.executors.register("simulated", "n", 60_000, 0)
+        cell.machines.join(
+            "simulated", [MachineSpec("m0", (1000, 1000), {"rack": "r1"}), MachineSpec("m1", (1000, 1000))], 0
+        )
+        cell.jobs.submit(
             [JobSpec("a", "a", "batch", (SMALL, LARGE)), JobSpec("b", "b", "batch", (SMALL,), gang=Gang.YES)], 0, "u"
         )
-        self.member = cell.register_scheduler("batch/0", "n", 60_000, 0, {"kind": "batch", "mode": "incremental"})
+        self.member = cell.schedulers.register("batch/0", "n", 60_000, 0, {"kind": "batch", "mode": "incremental"})
         self.number = 0
 
     def commit(self, *transactions: Transaction, basis: Basis | None = None) -> LogEntry:
         self.number += 1
-        position = self.cell.sync(Position()).position
-        self.cell.commit(CommitRequest(self.member, self.number, transactions, position, 5, basis=basis))
-        return self.cell.log_entries(position.version)[-1]
+        position = self.cell.schedulers.sync(Position()).position
+        self.cell.schedulers.commit(CommitRequest(self.member, self.number, transactions, position, 5, basis=basis))
+        return self.cell.log.entries(position.version)[-1]
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def test_a_full_claim_has_its_group(judged: Judged, beside: tuple[Claim, ...]) -
 
 
 def test_a_moved_claim_has_the_number_that_it_saw(judged: Judged) -> None:
-    number = judged.cell.sync(Position()).rows.tolist()[0][1]
+    number = judged.cell.schedulers.sync(Position()).rows.tolist()[0][1]
     judged.commit(Transaction("a", (Claim(0, 0, 1),)))
     entry = judged.commit(Transaction("a", (Claim(0, 0, 1, seen=number),), detection=Detection.COARSE))
     assert entry.facts == f"conflict a 0 7 1 0 {number}"
@@ -64,8 +66,8 @@ def test_a_failed_gang_has_its_aborted_claims(judged: Judged) -> None:
 
 def test_an_aborted_claim_that_would_have_evicted_has_a_mark(judged: Judged) -> None:
     judged.commit(Transaction("a", (Claim(0, 1, 1), Claim(1, 1, 1))))
-    victim = judged.cell.runs([0])[0].placement
-    judged.cell.submit(
+    victim = judged.cell.machines.runs([0])[0].placement
+    judged.cell.jobs.submit(
         [JobSpec("high", "high", "batch", (TaskGroup((900, 10), 2),), precedence=9, gang=Gang.YES)], 0, "u"
     )
     claims = Claim(0, 0, 1, evict=((victim, 1),)), Claim(1, 0, 1)
@@ -96,10 +98,10 @@ def test_the_offset_of_the_authors_clock_is_kept(judged: Judged) -> None:
 
 def test_settings_stand_in_the_entry_that_sets_them(judged: Judged) -> None:
     cell = judged.cell
-    cell.set_machine_attributes(1, {"zone": "z"}, 1, "ada")
-    cell.set_machine_attributes(0, {"rack": None}, 1, "ada")
-    cell.set_pools(Pools((Pool("a", weight=2.0),)), 0, 1, "ada")
-    said = [json.loads(each.settings) for each in cell.log_entries() if each.settings]
+    cell.machines.set_attributes(1, {"zone": "z"}, 1, "ada")
+    cell.machines.set_attributes(0, {"rack": None}, 1, "ada")
+    cell.pools.set(Pools((Pool("a", weight=2.0),)), 0, 1, "ada")
+    said = [json.loads(each.settings) for each in cell.log.entries() if each.settings]
     assert {"attributes": {}} in said, "machines joined without any"
     settings = [each for each in said if each != {"attributes": {}}]
     assert settings[:5] == [

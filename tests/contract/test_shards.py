@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from omega.cellstate.model import MachineState
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
 from omega.cellstate.shards import (
     KEPT_MS,
@@ -30,9 +31,9 @@ def workers(cell: AnyCell, member: Member) -> list[Worker]:
 
 def placed(cell: AnyCell, member: Member) -> list[Worker]:
     """Three live workers of job a, on machines 0, 0 and 1."""
-    cell.submit([job("a", count=3)], 0, "ada")
+    cell.jobs.submit([job("a", count=3)], 0, "ada")
     assert member.place("a", (0, 2), (1, 1)).accepted
-    placements = {run.machine: run.placement for run in cell.runs([0, 1])}
+    placements = {run.machine: run.placement for run in cell.machines.runs([0, 1])}
     return [Worker(0, placements[0], 0), Worker(0, placements[0], 1), Worker(1, placements[1], 2)]
 
 
@@ -43,11 +44,11 @@ LATER_MS = 10**12
 def claim(
     cell: AnyCell, worker: Worker, maps: int = 3, reduces: int = 2, at_ms: int = LATER_MS, near: Sequence[str] = ()
 ) -> Errand:  # fmt: skip
-    return cell.claim_shard("a", worker, maps, reduces, at_ms, near)
+    return cell.shards.claim("a", worker, maps, reduces, at_ms, near)
 
 
 def end(cell: AnyCell, worker: Worker, phase: str, shard: int, milliseconds: int = 10, *, failed: bool = False) -> bool:
-    return cell.end_shard("a", "words", worker, phase, shard, milliseconds, failed_ms=0 if failed else None)
+    return cell.shards.end("a", "words", worker, phase, shard, milliseconds, failed_ms=0 if failed else None)
 
 
 def finish_all(cell: AnyCell, worker: Worker, milliseconds: int = 10) -> list[Errand]:
@@ -60,7 +61,7 @@ def finish_all(cell: AnyCell, worker: Worker, milliseconds: int = 10) -> list[Er
 
 
 def lose(cell: AnyCell, worker: Worker, how: EndKind = EndKind.FAILED) -> None:
-    assert cell.end([TaskEnd(worker.machine, worker.placement, how, str(worker.task))], 1, "e0") == [1]
+    assert cell.executors.end([TaskEnd(worker.machine, worker.placement, how, str(worker.task))], 1, "e0") == [1]
 
 
 def test_maps_come_first_then_reduces(cell: AnyCell, workers: list[Worker]) -> None:
@@ -92,7 +93,7 @@ def test_sums_of_durations_stay_exact_and_never_fall(cell: AnyCell, workers: lis
     for milliseconds in (-5, LARGEST + 1, LARGEST):
         errand = claim(cell, workers[0])
         assert end(cell, workers[0], "map", errand.shard, milliseconds)
-    found = cell.progress("a")
+    found = cell.shards.progress("a")
     assert found is not None
     assert found.map == PhaseCount(total=3, waiting=0, done=3, milliseconds=2 * LARGEST)
 
@@ -102,7 +103,7 @@ def test_the_sum_of_durations_has_a_most(cell: AnyCell, workers: list[Worker]) -
     for _ in range(count):
         errand = claim(cell, workers[0], count)
         assert end(cell, workers[0], "map", errand.shard, LARGEST)
-    found = cell.progress("a")
+    found = cell.shards.progress("a")
     assert found is not None
     assert found.map.milliseconds == MOST_TOGETHER
 
@@ -110,9 +111,9 @@ def test_the_sum_of_durations_has_a_most(cell: AnyCell, workers: list[Worker]) -
 def test_ending_again_has_no_second_effect(cell: AnyCell, workers: list[Worker]) -> None:
     claim(cell, workers[0])
     assert end(cell, workers[0], "map", 0)
-    before = cell.progress("a")
+    before = cell.shards.progress("a")
     assert end(cell, workers[0], "map", 0)
-    assert cell.progress("a") == before
+    assert cell.shards.progress("a") == before
 
 
 @pytest.mark.parametrize("how", [EndKind.FAILED, EndKind.LOST, EndKind.EVICTED, EndKind.STOPPED, EndKind.FINISHED])
@@ -133,7 +134,7 @@ def test_and_the_worker_that_is_gone_can_no_longer_end_it(cell: AnyCell, workers
     assert not end(cell, workers[1], "map", 1)
     assert claim(cell, workers[1]) == Errand("fenced")
     assert end(cell, workers[0], "map", 1)
-    assert cell.finishers("a", "map", 3) == [workers[0].mark, workers[0].mark, None]
+    assert cell.shards.finishers("a", "map", 3) == [workers[0].mark, workers[0].mark, None]
 
 
 def test_what_one_that_was_evicted_finished_in_time_counts(cell: AnyCell, workers: list[Worker]) -> None:
@@ -145,7 +146,7 @@ def test_what_one_that_was_evicted_finished_in_time_counts(cell: AnyCell, worker
 def test_a_machine_that_goes_gives_its_shards_back(cell: AnyCell, workers: list[Worker]) -> None:
     for worker in workers:
         claim(cell, worker)
-    cell.set_machine_state(0, MachineState.DOWN, 1, "ada")
+    cell.machines.set_state(0, MachineState.DOWN, 1, "ada")
     assert end(cell, workers[2], "map", 2)
     assert [errand for errand in finish_all(cell, workers[2]) if errand.what == "map"] == [
         Errand("map", 0),
@@ -154,14 +155,14 @@ def test_a_machine_that_goes_gives_its_shards_back(cell: AnyCell, workers: list[
 
 
 def test_a_worker_of_another_job_is_fenced(cell: AnyCell, member: Member, workers: list[Worker]) -> None:
-    cell.submit([job("b")], 0, "ada")
+    cell.jobs.submit([job("b")], 0, "ada")
     assert member.place("b", (2, 1)).accepted
-    (run,) = cell.runs([2])
+    (run,) = cell.machines.runs([2])
     stranger = Worker(2, run.placement, 0)
     assert claim(cell, stranger) == Errand("fenced")
     for wrong in (Worker(0, workers[0].placement, 2), Worker(1, workers[0].placement, 0), Worker(7, 99, 0)):
         assert claim(cell, wrong) == Errand("fenced")
-    assert cell.progress("a") is None
+    assert cell.shards.progress("a") is None
 
 
 def test_nobody_ends_what_another_holds(cell: AnyCell, workers: list[Worker]) -> None:
@@ -192,7 +193,7 @@ def test_a_shard_that_fails_too_often_fails_the_job(cell: AnyCell, workers: list
         assert claim(cell, worker) == Errand("map", 2)
         assert end(cell, worker, "map", 2, failed=True)
     assert claim(cell, workers[0]) == claim(cell, workers[2]) == Errand("failed", 2, "map")
-    progress = cell.progress("a")
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert (progress.failed, progress.phase) == ("map 2", "failed")
 
@@ -217,7 +218,7 @@ def test_a_shard_that_failed_is_tried_again_after_a_while_only(cell: AnyCell, wo
         assert end(cell, other, "map", shard)
     for failures in range(TRIES - 1):
         assert claim(cell, worker, at_ms=now) == Errand("map", 2), "the job has no other machine"
-        assert cell.end_shard("a", "words", worker, "map", 2, 1, failed_ms=now)
+        assert cell.shards.end("a", "words", worker, "map", 2, 1, failed_ms=now)
         until = now + RETRY_MS * 2**failures
         for each in (worker, other):
             assert claim(cell, each, at_ms=until - 1) == Errand("wait")
@@ -231,7 +232,7 @@ def test_a_machine_where_shard_after_shard_fails_is_left_out(cell: AnyCell, work
         assert claim(cell, bad, 5) == Errand("map", shard)
         assert end(cell, bad, "map", shard, failed=True)
     assert claim(cell, bad) == claim(cell, workers[1]) == Errand("out")
-    progress = cell.progress("a")
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert (progress.failing, progress.left_out) == (((0, MOST_IN_A_ROW),), [0])
     assert [errand.shard for errand in finish_all(cell, good)] == [3, 4, 0, 1, 2, 0, 1]
@@ -245,7 +246,7 @@ def test_the_last_machine_of_a_job_is_not_left_out(cell: AnyCell, workers: list[
     lose(cell, workers[2])
     assert claim(cell, workers[0]) == Errand("map", 3)
     assert end(cell, workers[0], "map", 3)
-    progress = cell.progress("a")
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert progress.failing == (), "one that was done ends the row"
 
@@ -255,7 +256,7 @@ def test_failures_are_counted_by_shard(cell: AnyCell, workers: list[Worker]) -> 
     for worker, shard in ((first, 0), (second, 1), (other, 2), (other, 0), (other, 1), (first, 2)):
         assert claim(cell, worker) == Errand("map", shard)
         assert end(cell, worker, "map", shard, failed=True)
-    progress = cell.progress("a")
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert (progress.failed, progress.failing) == ("", ()), "each failed on both machines: the shards are to blame"
     assert len(finish_all(cell, workers[0])) == 5
@@ -267,7 +268,7 @@ def test_a_shard_that_fails_on_a_second_machine_is_blamed_instead_of_the_machine
     first, _, other = workers
 
     def failing() -> tuple[tuple[int, int], ...]:
-        progress = cell.progress("a")
+        progress = cell.shards.progress("a")
         assert progress is not None
         return progress.failing
 
@@ -284,11 +285,11 @@ def test_a_shard_that_fails_on_a_second_machine_is_blamed_instead_of_the_machine
 
 
 def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
-    assert cell.progress("a") is None
+    assert cell.shards.progress("a") is None
     claim(cell, workers[0])
     claim(cell, workers[1])
     assert end(cell, workers[0], "map", 0, 1_500)
-    progress = cell.progress("a")
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert progress == Progress(
         PhaseCount(total=3, waiting=1, done=1, milliseconds=1_500),
@@ -299,34 +300,34 @@ def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
     assert (progress.phase, progress.map.mean, progress.reduce.mean) == ("map", 1.5, None)
     assert end(cell, workers[1], "map", 1)
     finish_all(cell, workers[0])
-    progress = cell.progress("a")
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert (progress.phase, progress.map.done, progress.reduce.done, progress.working) == ("done", 3, 2, 0)
 
 
 def test_who_finished(cell: AnyCell, workers: list[Worker]) -> None:
-    assert cell.finishers("a", "map", 2) == [None, None]
+    assert cell.shards.finishers("a", "map", 2) == [None, None]
     for worker in workers:
         claim(cell, worker)
     assert end(cell, workers[1], "map", 1)
-    assert cell.finishers("a", "map", 3) == [None, f"{workers[1].placement}-1", None]
-    assert cell.finishers("a", "reduce", 2) == [None, None]
+    assert cell.shards.finishers("a", "map", 3) == [None, f"{workers[1].placement}-1", None]
+    assert cell.shards.finishers("a", "reduce", 2) == [None, None]
 
 
 def test_what_is_learnt_of_durations(cell: AnyCell, member: Member, workers: list[Worker]) -> None:
-    assert cell.durations("words") is None
+    assert cell.shards.durations("words") is None
     while (errand := claim(cell, workers[0])).what != "done":
         assert end(cell, workers[0], errand.what, errand.shard, 100 if errand.what == "map" else 31)
-    assert cell.durations("words") == ShardDurations(1, 100, 31)
-    assert cell.durations("other") is None
+    assert cell.shards.durations("words") == ShardDurations(1, 100, 31)
+    assert cell.shards.durations("other") is None
     for number in range(12):
-        cell.submit([job(f"r{number}", kind="mapreduce", need=(0, 0))], 0, "ada")
+        cell.jobs.submit([job(f"r{number}", kind="mapreduce", need=(0, 0))], 0, "ada")
         assert member.place(f"r{number}", (2, 1)).accepted
-        worker = Worker(2, cell.runs([2])[-1].placement, 0)
+        worker = Worker(2, cell.machines.runs([2])[-1].placement, 0)
         for phase in ("map", "reduce"):
-            assert cell.claim_shard(f"r{number}", worker, 1, 1, 0) == Errand(phase, 0)
-            assert cell.end_shard(f"r{number}", "words", worker, phase, 0, 200)
-    learnt = cell.durations("words")
+            assert cell.shards.claim(f"r{number}", worker, 1, 1, 0) == Errand(phase, 0)
+            assert cell.shards.end(f"r{number}", "words", worker, phase, 0, 200)
+    learnt = cell.shards.durations("words")
     assert learnt is not None
     assert learnt.runs == 13
     assert 150 < learnt.map_ms < 200
@@ -336,7 +337,7 @@ def test_what_is_learnt_of_durations(cell: AnyCell, member: Member, workers: lis
 def test_what_was_agreed_on_first_counts(cell: AnyCell, workers: list[Worker]) -> None:
     claim(cell, workers[0], maps=3, reduces=2)
     claim(cell, workers[1], maps=30, reduces=20)
-    progress = cell.progress("a")
+    progress = cell.shards.progress("a")
     assert progress is not None
     assert (progress.map.total, progress.reduce.total) == (3, 2)
 
@@ -345,34 +346,38 @@ def test_what_was_agreed_on_first_counts(cell: AnyCell, workers: list[Worker]) -
 
 
 def test_a_job_goes_to_the_cell_that_was_named_first(cell: AnyCell) -> None:
-    assert cell.claim_jobs(["x", "y"], "east", expire_ms=60_000) == ["east", "east"]
-    assert cell.claim_jobs(["y", "z"], "west", expire_ms=60_000) == ["east", "west"]
-    assert cell.claim_jobs([], "west", expire_ms=60_000) == []
-    assert cell.job("x") is None, "it is not submitted"
+    assert cell.jobs.claim(["x", "y"], "east", expire_ms=60_000) == ["east", "east"]
+    assert cell.jobs.claim(["y", "z"], "west", expire_ms=60_000) == ["east", "west"]
+    assert cell.jobs.claim([], "west", expire_ms=60_000) == []
+    assert cell.jobs.get("x") is None, "it is not submitted"
 
 
 # Output directories
 
 
-def test_an_output_directory_belongs_to_one_live_job(cell: AnyCell) -> None:
-    cell.submit([job("x"), job("y")], 0, "ada")
-    assert cell.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None
-    assert cell.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None, "a repeated call"
-    assert cell.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x"
+def test_an_output_directory_belongs_to_one_live_job(stored: RedisCell) -> None:
+    stored.jobs.submit([job("x"), job("y")], 0, "ada")
+    assert stored.shards.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None
+    assert stored.shards.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None, "a repeated call"
+    assert stored.shards.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x"
     for around in ("/data", "/data/ü out/a/b"):
-        assert cell.claim_directory(around, "y", expire_ms=UNSENT_MS) == "x", "one contains the other"
-    assert cell.claim_directory("/data/ü", "y", expire_ms=UNSENT_MS) is None, "the same letters are no directory"
-    assert cell.directories() == {"/data/ü out": "x", "/data/ü": "y"}
-    cell.claim_directory("/data/ü out", "y", expire_ms=0)
-    assert cell.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x", "only its job gives it up"
-    cell.stop("x", 1, "ada")
-    assert cell.claim_directory("/data", "y", expire_ms=KEPT_MS) is None, "it is released when its job has ended"
-    assert cell.directories() == {"/data/ü": "y", "/data": "y"}
+        assert stored.shards.claim_directory(around, "y", expire_ms=UNSENT_MS) == "x", "one contains the other"
+    assert stored.shards.claim_directory("/data/ü", "y", expire_ms=UNSENT_MS) is None, (
+        "the same letters are no directory"
+    )
+    assert stored.shards.directories() == {"/data/ü out": "x", "/data/ü": "y"}
+    stored.shards.claim_directory("/data/ü out", "y", expire_ms=0)
+    assert stored.shards.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x", "only its job gives it up"
+    stored.jobs.stop("x", 1, "ada")
+    assert stored.shards.claim_directory("/data", "y", expire_ms=KEPT_MS) is None, (
+        "it is released when its job has ended"
+    )
+    assert stored.shards.directories() == {"/data/ü": "y", "/data": "y"}
 
 
-def test_a_directory_is_claimed_before_its_job_is_submitted(cell: AnyCell) -> None:
-    assert cell.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None
-    assert cell.claim_directory("/data", "other", expire_ms=UNSENT_MS) == "new"
-    cell.claim_directory("/data", "new", expire_ms=0)
-    assert cell.claim_directory("/data", "other", expire_ms=KEPT_MS) is None
-    assert cell.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None, "the other is stored no longer"
+def test_a_directory_is_claimed_before_its_job_is_submitted(stored: RedisCell) -> None:
+    assert stored.shards.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None
+    assert stored.shards.claim_directory("/data", "other", expire_ms=UNSENT_MS) == "new"
+    stored.shards.claim_directory("/data", "new", expire_ms=0)
+    assert stored.shards.claim_directory("/data", "other", expire_ms=KEPT_MS) is None
+    assert stored.shards.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None, "the other is stored no longer"

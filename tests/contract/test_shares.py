@@ -17,8 +17,8 @@ from tests.contract.conftest import Make, Member
 
 def prepared(cell: MemoryCell | RedisCell) -> Member:
     """Pool b holds eight slots; a job of pool a waits, and holds none."""
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (8, 0))], 0)
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (8, 0))], 0)
     submit(cell, "b1", "b", 8)
     submit(cell, "a1", "a", 8)
     member = Member(cell)
@@ -28,7 +28,7 @@ def prepared(cell: MemoryCell | RedisCell) -> Member:
 
 def submit(cell: MemoryCell | RedisCell, name: str, pool: str, tasks: int, user: str = "u") -> None:
     extra = {"pool": pool, "user": user}
-    cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), tasks),), 20, spec=extra)], 0, "ada")
+    cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), tasks),), 20, spec=extra)], 0, "ada")
 
 
 def attempt(member: Member, count: int, serial: int, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, Verdict]:
@@ -65,7 +65,7 @@ def evicting(member: Member, precedence: int, pool: str) -> Verdict:
     name = f"{pool}{precedence}"
     extra = {"pool": pool, "user": "u"}
     job = JobSpec(name, name, "service", (TaskGroup((1, 0), 1),), precedence, spec=extra)
-    member.cell.submit([job], 0, "ada")
+    member.cell.jobs.submit([job], 0, "ada")
     return member.transact(Transaction(name, (Claim(0, 0, 1, seen=0, evict=((1, 8),)),)))[0].claims[0][1]
 
 
@@ -73,15 +73,15 @@ def test_with_pools_precedence_decides_within_a_pool_and_for_operators(make: Mak
     cell = make().cell
     member = prepared(cell)
     assert evicting(member, 30, "a") is Verdict.PLACED, "a cell without configured pools keeps rule 7"
-    cell.set_pools(Pools((Pool("a"), Pool("b"))), cell.pools().version, 0, "ada")
+    cell.pools.set(Pools((Pool("a"), Pool("b"))), cell.pools.get().version, 0, "ada")
     assert evicting(member, 31, "a") is Verdict.SHARE
     assert evicting(member, 31, "b") is Verdict.PLACED
     assert evicting(member, 20, "b") is Verdict.PRECEDENCE
     trees = (PoolTree(operators_from=90),)
-    cell.set_pools(Pools((Pool("a"), Pool("b")), trees), cell.pools().version, 0, "ada")
+    cell.pools.set(Pools((Pool("a"), Pool("b")), trees), cell.pools.get().version, 0, "ada")
     assert evicting(member, 89, "a") is Verdict.SHARE
     assert evicting(member, 90, "a") is Verdict.PLACED
-    cell.set_pools(Pools((Pool("a"), Pool("b")), (PoolTree(),)), cell.pools().version, 0, "ada")
+    cell.pools.set(Pools((Pool("a"), Pool("b")), (PoolTree(),)), cell.pools.get().version, 0, "ada")
     assert evicting(member, 91, "a") is Verdict.SHARE
 
 
@@ -96,7 +96,7 @@ def test_within_a_pool_a_job_takes_what_another_holds_above_its_floor(make: Make
     cell = make().cell
     member = prepared(cell)
     submit(cell, "b2", "b", 8)
-    cell.set_pools(Pools((Pool("a"), Pool("b"))), cell.pools().version, 0, "ada")
+    cell.pools.set(Pools((Pool("a"), Pool("b"))), cell.pools.get().version, 0, "ada")
     assert of_job(member, "b2", 4.0, Floor("b1", (8.0, inf)), 1) == (0, Verdict.SHARE)
     assert of_job(member, "b2", 4.0, Floor("b1", (6.0, inf)), 8) == (2, Verdict.SHARE), "b1 keeps six"
     assert of_job(member, "b2", 2.0, Floor("b1", (0.0, inf)), 8) == (0, Verdict.SHARE), "b2 has its share"
@@ -108,9 +108,9 @@ def test_within_a_pool_a_job_takes_what_another_holds_above_its_floor(make: Make
 def test_a_floor_covers_no_higher_precedence_within_a_pool(make: Make) -> None:
     cell = make().cell
     member = prepared(cell)
-    cell.set_pools(Pools((Pool("a"), Pool("b"))), cell.pools().version, 0, "ada")
+    cell.pools.set(Pools((Pool("a"), Pool("b"))), cell.pools.get().version, 0, "ada")
     low = JobSpec("low", "low", "batch", (TaskGroup((1, 0), 2),), 19, spec={"pool": "b", "user": "u"})
-    cell.submit([low], 0, "ada")
+    cell.jobs.submit([low], 0, "ada")
     floor = Floor("b1", (0.0, inf))
     assert of_job(member, "low", 4.0, floor, 1) == (0, Verdict.PRECEDENCE)
     assert of_job(member, "a1", 4.0, floor, 1) == (1, Verdict.PLACED), "across pools precedence does not count"
@@ -120,7 +120,7 @@ def test_a_gang_takes_from_floors_as_one_set(make: Make) -> None:
     cell = make().cell
     member = prepared(cell)
     gang = JobSpec("g", "g", "batch", (TaskGroup((1, 0), 4),), 20, Gang.YES, {"pool": "b", "user": "u"})
-    cell.submit([gang], 0, "ada")
+    cell.jobs.submit([gang], 0, "ada")
     for least, placed in ((5.0, 0), (4.0, 4)):
         assertion = Assertion(Threshold((), (4.0, 0.0), job="g"), (), 9, (Floor("b1", (least, inf)),))
         claim = Claim(0, 0, 4, seen=0, evict=((1, 8),))
@@ -134,16 +134,16 @@ def test_a_lane_that_was_empty_at_the_sync_counts(make: Make) -> None:
     member = prepared(cell)
     submit(cell, "a2", "a", 1, user="z")
     snapshot = ArraySnapshot(2)
-    snapshot.apply(cell.sync(Position()))
-    snapshot.lanes.learn(cell.lanes(snapshot.lanes.unknown()))
+    snapshot.apply(cell.schedulers.sync(Position()))
+    snapshot.lanes.learn(cell.schedulers.lanes(snapshot.lanes.unknown()))
     assert member.place("a2", (0, 1), evict=((1, 1),)).placed == 0, "no precedence"
-    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 0, "e0")
+    cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 0, "e0")
     assert member.place("a2", (0, 1)).accepted
-    cell.end([TaskEnd(0, 2, EndKind.LOST)], 0, "e0")
-    snapshot.apply(cell.sync(snapshot.position))
+    cell.executors.end([TaskEnd(0, 2, EndKind.LOST)], 0, "e0")
+    snapshot.apply(cell.schedulers.sync(snapshot.position))
     known, serial = snapshot.lanes.by_leaf(), snapshot.lanes.complete_to
     assert known == {"a": [2, 3], "b": [1]}
-    cell.resize("a2", {0: 5}, 0, "ada")
+    cell.jobs.resize("a2", {0: 5}, 0, "ada")
     floor = Assertion(Threshold(("a",), (4.0, 0.0), (2, 3)), (Threshold(("b",), (3.0, 0.0), (1,)),), serial)
     claim = Claim(0, 0, 4, seen=0, evict=((1, 8),))
     assert member.transact(Transaction("a2", (claim,), assertion=floor))[0].accepted, "one on free room, three evict"

@@ -4,34 +4,34 @@ from dataclasses import replace
 
 import pytest
 
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.tasks import MOST_ASKED, MOST_OUTPUT, OutputPart, OutputRequest
-from tests.contract.conftest import AnyCell
 
 REQUEST = OutputRequest("ab" * 8, "j", 1, 2, "stderr", -500)
 
 
-def _agent(cell: AnyCell) -> int:
-    member = cell.register_agent("h1", "nonce", 60_000, 0)
-    cell.join(member.member, [], 0)
-    return 2 * len(cell.executor_records())
+def _agent(stored: RedisCell) -> int:
+    member = stored.executors.register_agent("h1", "nonce", 60_000, 0)
+    stored.machines.join(member.member, [], 0)
+    return 2 * len(stored.executors.records())
 
 
-def test_a_request_is_a_message_for_the_agent_and_its_answer_is_found_by_name(cell: AnyCell) -> None:
-    agent, version = _agent(cell), cell.counters()["version"]
-    assert cell.request_output(agent, REQUEST)
-    (message,) = cell.receive(agent)
+def test_a_request_is_a_message_for_the_agent_and_its_answer_is_found_by_name(stored: RedisCell) -> None:
+    agent, version = _agent(stored), stored.counters()["version"]
+    assert stored.tasks.request_output(agent, REQUEST)
+    (message,) = stored.executors.receive(agent)
     assert OutputRequest.read(message) == REQUEST
-    assert cell.receive(agent) == []
-    assert cell.output_part(REQUEST.name) is None
+    assert stored.executors.receive(agent) == []
+    assert stored.tasks.output_part(REQUEST.name) is None
     part = OutputPart(7, 4_000, b"line\n\xff\x00more")
-    cell.answer_output(REQUEST.name, part)
-    assert cell.output_part(REQUEST.name) == part
-    assert cell.counters()["version"] == version
+    stored.tasks.answer_output(REQUEST.name, part)
+    assert stored.tasks.output_part(REQUEST.name) == part
+    assert stored.counters()["version"] == version
 
 
-def test_a_mailbox_that_nobody_reads_takes_a_bounded_number_of_requests(cell: AnyCell) -> None:
-    agent = _agent(cell)
-    asked = [cell.request_output(agent, replace(REQUEST, name=f"{i:08x}")) for i in range(MOST_ASKED + 2)]
+def test_a_mailbox_that_nobody_reads_takes_a_bounded_number_of_requests(stored: RedisCell) -> None:
+    agent = _agent(stored)
+    asked = [stored.tasks.request_output(agent, replace(REQUEST, name=f"{i:08x}")) for i in range(MOST_ASKED + 2)]
     assert asked == [True] * MOST_ASKED + [False, False]
 
 

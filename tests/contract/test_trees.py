@@ -19,20 +19,20 @@ TREE = ((0, Verdict.TREE),)
 
 
 def machines(cell: AnyCell, *gpu: str) -> list[int]:
-    cell.register_executor("e0", "n", 600_000, 0)
-    return cell.join("e0", [MachineSpec(f"m{i}", (4, 8), {"gpu": word}) for i, word in enumerate(gpu)], 0)
+    cell.executors.register("e0", "n", 600_000, 0)
+    return cell.machines.join("e0", [MachineSpec(f"m{i}", (4, 8), {"gpu": word}) for i, word in enumerate(gpu)], 0)
 
 
 def put(cell: AnyCell, pools: Pools) -> Pools:
-    return cell.set_pools(pools, cell.pools().version, 0, "ada")
+    return cell.pools.set(pools, cell.pools.get().version, 0, "ada")
 
 
 def submit(cell: AnyCell, name: str, pool: str, count: int = 4, gang: Gang = Gang.NO) -> None:
-    cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 2), count),), 0, gang, {"pool": pool})], 0, "ada")
+    cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1, 2), count),), 0, gang, {"pool": pool})], 0, "ada")
 
 
 def tasks(cell: AnyCell, machine: int) -> list[tuple[str, str, bool]]:
-    return [(run.job, run.tasks, run.leaving) for run in cell.runs([machine])]
+    return [(run.job, run.tasks, run.leaving) for run in cell.machines.runs([machine])]
 
 
 def test_tasks_leave_machines_of_other_trees_when_trees_are_set(cell: AnyCell, member: Member) -> None:
@@ -44,7 +44,7 @@ def test_tasks_leave_machines_of_other_trees_when_trees_are_set(cell: AnyCell, m
     put(cell, POOLS)
     assert tasks(cell, 0) == [("t", "0", False), ("w", "0", True)]
     assert tasks(cell, 1) == [("w", "1", False), ("t", "1", True)]
-    evicted = [fact.event for fact in cell.facts() if fact.event[0] == "evicted"]
+    evicted = [fact.event for fact in cell.log.facts() if fact.event[0] == "evicted"]
     assert [(words[3], words[-1]) for words in evicted] == [("w", "tree"), ("t", "tree")]
     assert member.place("w", (0, 1)).claims == TREE
     assert member.place("w", (1, 3)).accepted
@@ -65,12 +65,12 @@ def test_attributes_move_a_machine_to_another_tree(cell: AnyCell, member: Member
     put(cell, POOLS)
     submit(cell, "w", "web")
     assert member.place("w", (1, 2)).accepted
-    cell.set_machine_attributes(1, {"rack": "r1"}, 1, "ada")
+    cell.machines.set_attributes(1, {"rack": "r1"}, 1, "ada")
     assert tasks(cell, 1) == [("w", "0-1", False)], "it is in the same tree"
-    cell.set_machine_attributes(1, {"gpu": "yes"}, 1, "ada")
+    cell.machines.set_attributes(1, {"gpu": "yes"}, 1, "ada")
     assert tasks(cell, 1) == [("w", "0-1", True)]
     assert member.place("w", (1, 1)).claims == TREE
-    cell.set_machine_attributes(0, {"gpu": None}, 1, "ada")
+    cell.machines.set_attributes(0, {"gpu": None}, 1, "ada")
     assert member.place("w", (0, 1)).accepted
 
 
@@ -82,7 +82,7 @@ def test_a_machine_that_comes_back_with_other_attributes_is_in_another_tree(cell
     machines(cell, "yes")
     assert tasks(cell, 0) == [("w", "0-1", True)]
     assert member.place("w", (0, 1)).claims == TREE
-    cell.set_machine_state(0, MachineState.GONE, 2, "ada")
+    cell.machines.set_state(0, MachineState.GONE, 2, "ada")
     machines(cell, "no")
     assert member.place("w", (0, 1)).accepted
 
@@ -111,7 +111,7 @@ def test_jobs_of_a_pool_that_moves_to_another_tree_leave(cell: AnyCell, member: 
 def test_jobs_of_an_ephemeral_pool_leave_when_it_is_set_in_another_tree(cell: AnyCell, member: Member) -> None:
     machines(cell, "yes", "no")
     put(cell, POOLS)
-    cell.submit([JobSpec("own", "own", "batch", (TaskGroup((1, 2), 2),), spec={"user": "eve"})], 0, "eve")
+    cell.jobs.submit([JobSpec("own", "own", "batch", (TaskGroup((1, 2), 2),), spec={"user": "eve"})], 0, "eve")
     assert member.place("own", (1, 1)).accepted
     put(cell, Pools((*POOLS.pools, Pool("eve", tree="gpu")), TREES))
     assert tasks(cell, 1) == [("own", "0", True)]
@@ -139,20 +139,20 @@ def test_no_machine_takes_tasks_between_a_change_and_its_assignment(
     submit(cell, "t", "train")
     member = Member(cell)
     with monkeypatch.context() as died:
-        died.setattr(cell, "assign_trees", lambda *_: 0)
+        died.setattr(cell.pools, "assign_trees", lambda *_: 0)
         put(cell, POOLS)
     assert member.place("w", (1, 1)).claims == TREE
     assert member.place("t", (0, 1)).claims == TREE
-    assert heir.assign_trees(1, "batch/0") == 0
+    assert heir.pools.assign_trees(1, "batch/0") == 0
     assert member.place("w", (1, 1)).accepted
     with monkeypatch.context() as died:
-        died.setattr(cell, "assign_trees", lambda *_: 0)
-        cell.set_machine_attributes(1, {"gpu": "yes"}, 1, "ada")
+        died.setattr(cell.pools, "assign_trees", lambda *_: 0)
+        cell.machines.set_attributes(1, {"gpu": "yes"}, 1, "ada")
     assert member.place("w", (1, 1)).claims == TREE
     assert tasks(cell, 1) == [("w", "0", False)]
-    assert heir.assign_trees(1, "batch/0") == 1
+    assert heir.pools.assign_trees(1, "batch/0") == 1
     assert tasks(cell, 1) == [("w", "0", True)]
-    assert heir.assign_trees(1, "batch/0") == 0
+    assert heir.pools.assign_trees(1, "batch/0") == 0
 
 
 def test_a_tree_chosen_by_other_pools_or_attributes_is_not_assigned(
@@ -165,7 +165,7 @@ def test_a_tree_chosen_by_other_pools_or_attributes_is_not_assigned(
     machines(cell, "no")
     put(cell, POOLS)
     swapped = Pools(POOLS.pools, (PoolTree(), PoolTree("gpu", "gpu == 'no'")))
-    run = cell._run
+    run = cell.run
     changes: list[Callable[[], object]] = [lambda: put(other, swapped), lambda: machines(other, "yes")]
 
     def overtaken(name: str, *args: object, **options: object) -> object:
@@ -173,10 +173,10 @@ def test_a_tree_chosen_by_other_pools_or_attributes_is_not_assigned(
             changes.pop(0)()
         return run(name, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cell, "_run", overtaken)
-    cell.set_machine_attributes(0, {"rack": "r1"}, 1, "ada")
+    monkeypatch.setattr(cell, "run", overtaken)
+    cell.machines.set_attributes(0, {"rack": "r1"}, 1, "ada")
     assert cell.client.hget(stand.key("trees"), 0) == b"1", "in the tree of gpu == 'no', not by the formula read first"
-    cell.set_machine_attributes(0, {"rack": "r2"}, 1, "ada")
+    cell.machines.set_attributes(0, {"rack": "r2"}, 1, "ada")
     assert cell.client.hget(stand.key("trees"), 0) == b"0", "joined with gpu=yes meanwhile"
     assert not changes
 
@@ -188,7 +188,7 @@ def test_a_call_of_two_pools_goes_to_two_trees(cell: AnyCell, member: Member) ->
     submit(cell, "t", "train")
     claims = [(Claim(0, 0, 1), Claim(1, 0, 1)), (Claim(0, 0, 2),)]
     transactions = (Transaction("t", claims[1]), Transaction("w", claims[0]))
-    reply = cell.commit(CommitRequest(member.membership, 1, transactions, member.position, 0))
+    reply = cell.schedulers.commit(CommitRequest(member.membership, 1, transactions, member.position, 0))
     assert [each.claims for each in reply.outcomes] == [
         ((2, Verdict.PLACED),),
         ((0, Verdict.TREE), (1, Verdict.PLACED)),

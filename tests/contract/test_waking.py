@@ -17,7 +17,7 @@ from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, St
 def members(cell: AnyCell) -> list[Member]:
     """Two batch schedulers and a service scheduler, known to the client that hands out tokens."""
     found = [Member(cell, name) for name in ("batch/0", "batch/1", "service/0")]
-    cell.members()
+    cell.schedulers.members()
     return found
 
 
@@ -25,89 +25,89 @@ def woken(cell: AnyCell) -> list[str]:
     """Whose tokens there are; takes them. A server looks only ten times a second whether a wait is over."""
     names = ["batch/0", "batch/1", "service/0"]
     if isinstance(cell, RedisCell):
-        names = [name for name in names if cell.client.llen(f"{cell._prefix}wake:{name}")]
-    return [name for name in names if cell.wait_for_work(name, 0.01)]
+        names = [name for name in names if cell.client.llen(f"{cell.prefix}wake:{name}")]
+    return [name for name in names if cell.schedulers.wait_for_work(name, 0.01)]
 
 
 def test_work_wakes_its_kind_once(cell: AnyCell, members: list[Member]) -> None:
     assert woken(cell) == []
-    cell.submit([job("a")], 0, "ada")
-    cell.submit([job("b"), job("c")], 0, "ada")
+    cell.jobs.submit([job("a")], 0, "ada")
+    cell.jobs.submit([job("b"), job("c")], 0, "ada")
     assert woken(cell) == ["batch/0", "batch/1"]
     assert woken(cell) == [], "one token however much work there is"
-    cell.submit([job("s", kind="service")], 0, "ada")
+    cell.jobs.submit([job("s", kind="service")], 0, "ada")
     assert woken(cell) == ["service/0"]
 
 
 def test_what_is_put_back_wakes(cell: AnyCell, members: list[Member]) -> None:
-    cell.submit([job("a", count=3), job("s", (4, 4), kind="service", precedence=9)], 0, "ada")
+    cell.jobs.submit([job("a", count=3), job("s", (4, 4), kind="service", precedence=9)], 0, "ada")
     members[0].place("a", (0, 1), (1, 1), (2, 1))
     woken(cell)
-    cell.end([TaskEnd(1, 2, EndKind.LOST)], 0, "e0")
+    cell.executors.end([TaskEnd(1, 2, EndKind.LOST)], 0, "e0")
     assert woken(cell) == [], "a lost task waits first"
     requeue_lost(cell)
     assert woken(cell) == ["batch/0", "batch/1"]
-    cell.end([TaskEnd(2, 3, EndKind.EVICTED, "*", "drain")], 0, "e0")
+    cell.executors.end([TaskEnd(2, 3, EndKind.EVICTED, "*", "drain")], 0, "e0")
     assert woken(cell) == ["batch/0", "batch/1"]
     members[2].place("s", (0, 1), evict=((1, 1),))
     assert woken(cell) == ["batch/0", "batch/1"], "those who have to place the victim again"
 
 
 def test_another_limit_wakes(cell: AnyCell, members: list[Member]) -> None:
-    cell.set_limits("service", Limits((1, None)), 0, "ada")
+    cell.pools.set_limits("service", Limits((1, None)), 0, "ada")
     assert woken(cell) == ["service/0"]
-    cell.set_limits("service", Limits((1, None)), 0, "ada")
+    cell.pools.set_limits("service", Limits((1, None)), 0, "ada")
     assert woken(cell) == []
 
 
 FREEING: dict[str, Callable[[AnyCell], object]] = {
-    "a task ends": lambda cell: cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 0, "e0"),
-    "a run ends": lambda cell: cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 0, "e0"),
-    "a task is evicted": lambda cell: cell.end([TaskEnd(0, 1, EndKind.EVICTED, "0", "drain")], 0, "e0"),
-    "a machine joins": lambda cell: cell.join("e0", [MachineSpec("new", (4, 8))], 0),
-    "a machine comes up": lambda cell: cell.set_machine_state(2, MachineState.UP, 0, "ada"),
-    "a machine is larger": lambda cell: cell.set_machine_capacity(1, (9, 9), 0, "ada"),
-    "an attribute is set": lambda cell: cell.set_machine_attributes(1, {"rack": "r1"}, 0, "ada"),
-    "a job has fewer tasks": lambda cell: cell.resize("a", {0: 1}, 0, "ada"),
+    "a task ends": lambda cell: cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 0, "e0"),
+    "a run ends": lambda cell: cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED)], 0, "e0"),
+    "a task is evicted": lambda cell: cell.executors.end([TaskEnd(0, 1, EndKind.EVICTED, "0", "drain")], 0, "e0"),
+    "a machine joins": lambda cell: cell.machines.join("e0", [MachineSpec("new", (4, 8))], 0),
+    "a machine comes up": lambda cell: cell.machines.set_state(2, MachineState.UP, 0, "ada"),
+    "a machine is larger": lambda cell: cell.machines.set_capacity(1, (9, 9), 0, "ada"),
+    "an attribute is set": lambda cell: cell.machines.set_attributes(1, {"rack": "r1"}, 0, "ada"),
+    "a job has fewer tasks": lambda cell: cell.jobs.resize("a", {0: 1}, 0, "ada"),
 }
 
 
 @pytest.mark.parametrize("what", FREEING)
 def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: list[Member], what: str) -> None:
-    cell.submit([job("a", count=2)], 0, "ada")
+    cell.jobs.submit([job("a", count=2)], 0, "ada")
     members[0].place("a", (0, 2))
-    cell.set_machine_state(2, MachineState.DRAINED, 0, "ada")
+    cell.machines.set_state(2, MachineState.DRAINED, 0, "ada")
     woken(cell)
-    cell.set_blocked("service/0", blocked=True)
+    cell.schedulers.set_blocked("service/0", blocked=True)
     FREEING[what](cell)
     assert "service/0" in woken(cell)
-    cell.set_blocked("service/0", blocked=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("newer", (4, 8))], 0)
+    cell.schedulers.set_blocked("service/0", blocked=False)
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("newer", (4, 8))], 0)
     assert "service/0" not in woken(cell)
 
 
 def test_a_machine_that_can_start_tasks_again_wakes_who_has_jobs_that_fit_nowhere(
-    cell: AnyCell, members: list[Member]
+    stored: RedisCell, members: list[Member]
 ) -> None:
-    lease = cell.register_agent("h", "n", 600_000, 0)
-    (index,) = cell.join("agent/h", [MachineSpec("h", (4, 8))], 0)
-    cell.report_fitness(lease, [index], "full", 1)
-    cell.set_blocked("service/0", blocked=True)
-    woken(cell)
-    cell.report_fitness(lease, [index], "", 2)
-    assert "service/0" in woken(cell)
+    lease = stored.executors.register_agent("h", "n", 600_000, 0)
+    (index,) = stored.machines.join("agent/h", [MachineSpec("h", (4, 8))], 0)
+    stored.executors.report_fitness(lease, [index], "full", 1)
+    stored.schedulers.set_blocked("service/0", blocked=True)
+    woken(stored)
+    stored.executors.report_fitness(lease, [index], "", 2)
+    assert "service/0" in woken(stored)
 
 
 def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> None:
-    cell.submit([job("a", (4, 4)), job("s", kind="service", precedence=9)], 0, "ada")
+    cell.jobs.submit([job("a", (4, 4)), job("s", kind="service", precedence=9)], 0, "ada")
     members[0].place("a", (0, 1))
-    cell.set_blocked("batch/1", blocked=True)
-    cell.set_blocked("service/9", blocked=True)
+    cell.schedulers.set_blocked("batch/1", blocked=True)
+    cell.schedulers.set_blocked("service/9", blocked=True)
     woken(cell)
     members[2].place("s", (1, 1))
     assert woken(cell) == []
-    cell.submit([job("t", (3, 3), kind="service", precedence=9)], 0, "ada")
+    cell.jobs.submit([job("t", (3, 3), kind="service", precedence=9)], 0, "ada")
     woken(cell)
     members[2].place("t", (0, 1), evict=((1, 1),))
     assert "batch/1" in woken(cell)
@@ -123,9 +123,9 @@ def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> 
 def test_a_placement_notifies_who_waits_for_it(
     cell: AnyCell, members: list[Member], awaited: Awaited, notified: list[str]
 ) -> None:
-    cell.submit([job("a", (1, 1)), job("c", (9, 9))], 0, "ada")
+    cell.jobs.submit([job("a", (1, 1)), job("c", (9, 9))], 0, "ada")
     woken(cell)
-    cell.set_blocked("service/0", blocked=True, awaited=awaited)
+    cell.schedulers.set_blocked("service/0", blocked=True, awaited=awaited)
     members[0].place("c", (0, 1))
     assert woken(cell) == [], "it does not fit"
     members[0].place("a", (0, 1))
@@ -134,47 +134,47 @@ def test_a_placement_notifies_who_waits_for_it(
 
 def test_the_dead_are_not_woken(stand: Stand, cell: AnyCell, members: list[Member]) -> None:
     stand.expire_lease("batch/0")
-    cell.members()
-    cell.submit([job("a")], 0, "ada")
+    cell.schedulers.members()
+    cell.jobs.submit([job("a")], 0, "ada")
     assert woken(cell) == ["batch/1"]
 
 
 def test_messages_come_in_order_and_once(cell: AnyCell) -> None:
     member = Member(cell)
-    cell.submit([job("a", count=5)], 0, "ada")
+    cell.jobs.submit([job("a", count=5)], 0, "ada")
     member.place("a", (0, 2), (1, 1))
     member.place("a", (2, 1))
-    cell.end([TaskEnd(0, 1, EndKind.STOPPED, "1"), TaskEnd(1, 2, EndKind.FINISHED)], 0, "e0")
-    assert cell.receive(1) == ["+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0", "+ 3 2 a 0 3 0 0", "- 1 0 1"]
-    assert cell.receive(1) == []
-    assert cell.receive(7) == []
+    cell.executors.end([TaskEnd(0, 1, EndKind.STOPPED, "1"), TaskEnd(1, 2, EndKind.FINISHED)], 0, "e0")
+    assert cell.executors.receive(1) == ["+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0", "+ 3 2 a 0 3 0 0", "- 1 0 1"]
+    assert cell.executors.receive(1) == []
+    assert cell.executors.receive(7) == []
 
 
 def test_messages_in_lines_are_the_same_messages(cell: AnyCell) -> None:
     member = Member(cell)
-    cell.submit([job("a", count=5)], 0, "ada")
+    cell.jobs.submit([job("a", count=5)], 0, "ada")
     member.place("a", (0, 2), (1, 1), (2, 1))
-    cell.end([TaskEnd(0, 1, EndKind.STOPPED, "1")], 0, "e0")
-    lines = cell.receive_lines(1)
+    cell.executors.end([TaskEnd(0, 1, EndKind.STOPPED, "1")], 0, "e0")
+    lines = cell.executors.receive_lines(1)
     assert [message for line in lines for message in each_message(line)] == [
         "+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0", "+ 3 2 a 0 3 0 0", "- 1 0 1"
     ]  # fmt: skip
     assert next(line.split(" ")[:8] for line in lines if line[0] == "+") == ["+", "a", "0", "0", "0", "1", "0", "0-1"]
-    assert cell.receive_lines(1) == []
+    assert cell.executors.receive_lines(1) == []
 
 
 def test_waiting_ends_without_a_token(cell: AnyCell) -> None:
-    assert not cell.wait_for_work("batch/0", 0.01)
+    assert not cell.schedulers.wait_for_work("batch/0", 0.01)
 
 
 @pytest.mark.parametrize("make", ["memory", "resp3"], indirect=True)
 def test_a_mailbox_nobody_reads_is_dropped_with_a_mark(stand: Stand, cell: AnyCell) -> None:
     member = Member(cell)
-    cell.submit([job("a", count=2)], 0, "ada")
+    cell.jobs.submit([job("a", count=2)], 0, "ada")
     if isinstance(stand, RedisStand):
         stand.cell.client.rpush(stand.key("box:1"), *["+"] * MAILBOX_MOST)
     elif isinstance(stand, MemoryStand):
         stand.cell.messages[1] = [["- 0 0 0"]] * MAILBOX_MOST
     member.place("a", (0, 1))
     member.place("a", (1, 1))
-    assert cell.receive(1) == ["!", "+ 2 1 a 0 1 0 0"]
+    assert cell.executors.receive(1) == ["!", "+ 2 1 a 0 1 0 0"]

@@ -64,21 +64,23 @@ def _alibaba(directory: Path) -> Path:
 def _omega(directory: Path) -> Path:
     """Record a cell of the twin, in which one job arrives every 0.7 s and every third one ends at once."""
     cell = MemoryCell()
-    cell.register_executor("simulated", "n", 1, 0)
-    cell.join("simulated", [MachineSpec(f"m{n}", (9_000, 9_000)) for n in range(9)], 0)
-    member = cell.register_scheduler("batch/0", "n", 1, 0)
+    cell.executors.register("simulated", "n", 1, 0)
+    cell.machines.join("simulated", [MachineSpec(f"m{n}", (9_000, 9_000)) for n in range(9)], 0)
+    member = cell.schedulers.register("batch/0", "n", 1, 0)
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "a.rec.gz").open("wb") as file:
         recorder = Recorder(cell, Writer(file))
         for n in range(JOBS):
             cell.now_ms = at_ms = 700 * n
-            cell.submit([JobSpec(f"j{n}", f"j{n}", "batch", (TaskGroup((100, 10), 1 + n % 3, 5_000),))], at_ms, "ada")
+            cell.jobs.submit(
+                [JobSpec(f"j{n}", f"j{n}", "batch", (TaskGroup((100, 10), 1 + n % 3, 5_000),))], at_ms, "ada"
+            )
             claims = Transaction(f"j{n}", (Claim(n % 9, 0, 1 + n % 3),))
-            cell.commit(CommitRequest(member, n + 1, [claims], Position(), at_ms))
+            cell.schedulers.commit(CommitRequest(member, n + 1, [claims], Position(), at_ms))
             if n == JOBS // 10:
                 recorder.begin()
             if n % 3 == 0:
-                cell.end([TaskEnd(n % 9, n + 1, EndKind.FINISHED)], at_ms, "simulated")
+                cell.executors.end([TaskEnd(n % 9, n + 1, EndKind.FINISHED)], at_ms, "simulated")
             if n > JOBS // 10:
                 recorder.step()
         recorder.end("time")

@@ -24,7 +24,7 @@ class Ground:
 
     def __init__(self, cell: RedisCell, state: Path) -> None:
         self.cell, self.state = cell, state
-        self.member: Membership = cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
+        self.member: Membership = cell.schedulers.register("batch/0", "n", LEASE_MS, 0)
         self.commits = 0
         self.agents: list[Agent] = []
         cell.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
@@ -50,23 +50,23 @@ class Ground:
         extra = {"command": list(command), "grace": 500, **more}
         about = {"environment": {"A": "b"}} | ({"pool": pool} if pool else {})
         spec = JobSpec(name, name, "batch", (TaskGroup((100, 64), count, 0, extra),), spec=about)
-        self.cell.submit([spec], 0, "ada")
+        self.cell.jobs.submit([spec], 0, "ada")
         self.place(name, count, machine)
         return name
 
     def place(self, name: str, count: int = 1, machine: str = "h1") -> None:
         self.commits += 1
-        index = self.cell.machine_index(machine)
+        index = self.cell.machines.index_of(machine)
         assert index is not None
         transaction = Transaction(name, (Claim(index, 0, count),))
         assert (
-            self.cell.commit(CommitRequest(self.member, self.commits, [transaction], Position(), 0))
+            self.cell.schedulers.commit(CommitRequest(self.member, self.commits, [transaction], Position(), 0))
             .outcomes[0]
             .accepted
         )
 
     def group(self, name: str) -> GroupStatus:
-        job = self.cell.job(name)
+        job = self.cell.jobs.get(name)
         assert job is not None
         return job.groups[0]
 
@@ -75,7 +75,7 @@ class Ground:
         found: list[bytes] = []
 
         def said() -> bool:
-            text = StoredTail.unpack(self.cell.tail(name, 0, 0, "stdout")).data or b"".join(
+            text = StoredTail.unpack(self.cell.tasks.tail(name, 0, 0, "stdout")).data or b"".join(
                 path.read_bytes() for path in self.state.glob(f"agents/*/*/tasks/{name}.*/stdout.0")
             )
             found[:] = text.split()

@@ -170,7 +170,7 @@ def made_cell(
 
 def serve(cell: RedisCell) -> None:
     """Let the machines of a cell be up though no process simulates them: what is placed on them stays."""
-    cell.register_executor(DEFAULT_EXECUTOR, "stage", 24 * 3600 * 1000, 0)
+    cell.executors.register(DEFAULT_EXECUTOR, "stage", 24 * 3600 * 1000, 0)
 
 
 def join(cell: RedisCell, machines: Sequence[MachineSpec]) -> None:
@@ -269,7 +269,7 @@ def mixed_jobs(rng: Random, tasks: int, name: str, *, longest_ms: int = 400) -> 
 
 def submit(cell: RedisCell, jobs: Sequence[JobSpec]) -> None:
     """Submit jobs in one call; every one must be new."""
-    answers = cell.submit(jobs, int(time.time() * 1000), "ada")
+    answers = cell.jobs.submit(jobs, int(time.time() * 1000), "ada")
     assert {answer.status for answer in answers} <= {"new"}
 
 
@@ -277,7 +277,7 @@ def submit_again(cell: RedisCell, jobs: Sequence[JobSpec]) -> None:
     """Submit jobs, also while the store fails; existing ones stay unchanged."""
 
     def submitted() -> bool:
-        answers = cell.submit(jobs, int(time.time() * 1000), "ada")
+        answers = cell.jobs.submit(jobs, int(time.time() * 1000), "ada")
         assert {answer.status for answer in answers} <= {"new", "same"}
         return True
 
@@ -300,7 +300,7 @@ def await_sharing(cell: RedisCell, *members: str) -> list[JobSpec]:
         since = cell.counters()["version"]
         submit(cell, wave)
         probes.extend(wave)
-        until(lambda: not cell.queue_depths(), "the probes are placed")
+        until(lambda: not cell.schedulers.queue_depths(), "the probes are placed")
         placed = [(fact.event[3], fact.by) for fact in all_facts(cell, since) if fact.event[0] == "place"]
         return all(owners[by][bucket_of(job)] == "1" for job, by in placed if job.startswith("probe"))
 
@@ -314,7 +314,7 @@ def await_sharing(cell: RedisCell, *members: str) -> list[JobSpec]:
 def all_facts(cell: RedisCell, since: int = 0) -> list[Fact]:
     """Everything in the log after a version."""
     found: list[Fact] = []
-    while chunk := cell.facts(since, 2000):
+    while chunk := cell.log.facts(since, 2000):
         found += chunk
         since = chunk[-1].version
     return found
@@ -352,4 +352,4 @@ def check(cell: RedisCell) -> None:
 
 def unfinished(cell: RedisCell) -> int:
     """Tasks of all kept jobs that are neither finished, failed nor stopped."""
-    return sum(group.unplaced + group.placed for job in cell.jobs() for group in job.groups)
+    return sum(group.unplaced + group.placed for job in cell.jobs.all() for group in job.groups)

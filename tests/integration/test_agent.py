@@ -37,7 +37,7 @@ def test_it_runs_what_is_placed_on_it(ground: Ground) -> None:
     look_until(agent, lambda: ground.group(name).placed == 0, "both tasks ended")
     assert (ground.group(name).finished, ground.group(name).failed) == (1, 1)
     assert ground.told("failed") == ["exit 1"]
-    assert [ground.cell.tail(name, 0, task, "stdout") for task in (0, 1)] == [
+    assert [ground.cell.tasks.tail(name, 0, task, "stdout") for task in (0, 1)] == [
         b"0\ngreet 0 0 1 b .\n", b"0\ngreet 0 1 1 b .\n"
     ]  # fmt: skip
 
@@ -105,14 +105,14 @@ def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Grou
     name = ground.run("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.05; done")
     agent.look()
     pid = ground.pid(name)
-    index = ground.cell.machine_index("h1") or 0
-    run = ground.cell.runs([index])[0]
-    ground.cell.end([TaskEnd(index, run.placement, EndKind.EVICTED, "*", "drain")], 0, "ada")
+    index = ground.cell.machines.index_of("h1") or 0
+    run = ground.cell.machines.runs([index])[0]
+    ground.cell.executors.end([TaskEnd(index, run.placement, EndKind.EVICTED, "*", "drain")], 0, "ada")
     ground.place(name)
     agent.look()
     assert alive(pid)
     assert agent.waiting, "its next placement waits for it"
-    look_until(agent, lambda: not ground.cell.runs([index])[0].leaving, "it left")
+    look_until(agent, lambda: not ground.cell.machines.runs([index])[0].leaving, "it left")
     assert not alive(pid)
     look_until(agent, lambda: ground.pid(name) != pid, "it runs again")
 
@@ -150,14 +150,14 @@ def test_who_lost_its_lease_ends_what_is_no_longer_its_own(ground: Ground) -> No
     agent.look()
     pid = ground.pid(name)
     ground.cell.client.delete(f"omega:1:{{{ground.cell.name}}}:lease:agent/h1")
-    assert ground.cell.reap_executors(0, "batch/0") == ["agent/h1"]
+    assert ground.cell.executors.reap(0, "batch/0") == ["agent/h1"]
     assert ground.group(name).unplaced == 1
     with pytest.raises(Fenced):
         agent.look()
     assert alive(pid)
     agent.come(lambda: gone(agent))
     assert not alive(pid), "before its room is offered again"
-    assert [m.state for m in ground.cell.machines()] == [MachineState.UP]
+    assert [m.state for m in ground.cell.machines.all()] == [MachineState.UP]
     agent.look()
     assert (ground.group(name).unplaced, ground.told("lost")) == (1, ["agent"])
 
@@ -168,7 +168,7 @@ def test_what_ended_before_its_lease_lapsed_counts_when_it_is_reported_late(grou
     agent.look()
     until(lambda: not any(kept.lives for kept in agent.kept.values()), "the task has ended")
     ground.cell.client.delete(f"omega:1:{{{ground.cell.name}}}:lease:agent/h1")
-    assert ground.cell.reap_executors(0, "batch/0") == ["agent/h1"]
+    assert ground.cell.executors.reap(0, "batch/0") == ["agent/h1"]
     assert ground.group(name).delayed == 1
     agent.come(lambda: gone(agent))
     agent.look()
@@ -193,7 +193,7 @@ def test_what_the_store_does_not_list_is_ended(ground: Ground) -> None:
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
-    ground.cell.set_machine_state(ground.cell.machine_index("h1") or 0, MachineState.DOWN, 0, "ada")
+    ground.cell.machines.set_state(ground.cell.machines.index_of("h1") or 0, MachineState.DOWN, 0, "ada")
     look_until(agent, lambda: not agent.kept, "it is ended")
     assert not alive(pid)
     assert ground.group(name).unplaced == 1
@@ -201,17 +201,17 @@ def test_what_the_store_does_not_list_is_ended(ground: Ground) -> None:
 
 def test_a_drained_machine_stays_drained_when_its_agent_comes_back(ground: Ground) -> None:
     ground.agent()
-    ground.cell.set_machine_state(ground.cell.machine_index("h1") or 0, MachineState.DRAINED, 0, "ada")
+    ground.cell.machines.set_state(ground.cell.machines.index_of("h1") or 0, MachineState.DRAINED, 0, "ada")
     ground.agent()
-    assert ground.cell.machines()[0].state is MachineState.DRAINED
+    assert ground.cell.machines.all()[0].state is MachineState.DRAINED
 
 
 def test_attributes_given_in_the_cell_outlive_an_agent(ground: Ground) -> None:
     agent = ground.agent()
     given = MachineSpec("h1", agent.machine.capacity, {"zone": "a", "rack": "old"})
-    ground.cell.join(agent.executor, [given], 0)
+    ground.cell.machines.join(agent.executor, [given], 0)
     ground.agent(attributes={"rack": "new"})
-    assert ground.cell.machines()[0].attributes == {"zone": "a", "rack": "new"}
+    assert ground.cell.machines.all()[0].attributes == {"zone": "a", "rack": "new"}
 
 
 def test_two_agents_of_one_name(ground: Ground, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def ground(store_url: str, tmp_path: Path) -> Iterator[Ground]:
 def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     agent, wake_up = ground.agent(), WakeUp()
     name = ground.run("true")
-    beat, end, failed = agent.cell.renew_executor, agent.cell.end, list[str]()
+    beat, end, failed = agent.cell.executors.renew, agent.cell.executors.end, list[str]()
 
     def away(*arguments: Any) -> Any:
         if len(failed) < 2:
@@ -40,15 +40,15 @@ def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.
         wake_up.stop()
         return end(*arguments)
 
-    monkeypatch.setattr(agent.cell, "renew_executor", away)
-    monkeypatch.setattr(agent.cell, "end", told)
+    monkeypatch.setattr(agent.cell.executors, "renew", away)
+    monkeypatch.setattr(agent.cell.executors, "end", told)
     monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
     watch = AgentLoop(agent, wake_up)
     watch.come = True
     with wake_up.on_signals():
         watch.run()
     assert len(failed) == 2
-    assert (ground.group(name).finished, ground.cell.agents()) == (1, {})
+    assert (ground.group(name).finished, ground.cell.executors.agents()) == (1, {})
 
 
 def test_a_name_that_another_agent_took_meanwhile_is_waited_for_and_the_tasks_end(
@@ -80,13 +80,13 @@ def test_a_running_task_gives_the_agent_no_reason_to_call_the_store(
     agent, wake_up = ground.agent(lease_ms=60_000), WakeUp()
     ground.run(*SLEEP)
     agent.look()
-    beat, beats = agent.cell.renew_executor, list[int]()
+    beat, beats = agent.cell.executors.renew, list[int]()
 
     def counted(*arguments: Any) -> Any:
         beats.append(1)
         return beat(*arguments)
 
-    monkeypatch.setattr(agent.cell, "renew_executor", counted)
+    monkeypatch.setattr(agent.cell.executors, "renew", counted)
     watch = AgentLoop(agent, wake_up)
     watch.come = True
     late = threading.Timer(0.3, wake_up.stop)
@@ -103,7 +103,7 @@ def test_new_output_of_a_running_task_is_shown_before_the_next_heartbeat(
     ground.run("sh", "-c", "sleep 0.2; echo hi; exec sleep 60")
     monkeypatch.setattr("omega.live.agent.output.TAIL_SECONDS", 0.05)
     monkeypatch.setattr("omega.live.agent.process.TAIL_SECONDS", 0.05)
-    keep, kept = agent.cell.keep_tails, list[bytes]()
+    keep, kept = agent.cell.tasks.keep_tails, list[bytes]()
 
     def told(tails: Any) -> None:
         keep(tails)
@@ -111,7 +111,7 @@ def test_new_output_of_a_running_task_is_shown_before_the_next_heartbeat(
         if kept:
             wake_up.stop()
 
-    monkeypatch.setattr(agent.cell, "keep_tails", told)
+    monkeypatch.setattr(agent.cell.tasks, "keep_tails", told)
     watch = AgentLoop(agent, wake_up)
     watch.come = True
     late = threading.Timer(8.0, wake_up.stop)
@@ -133,8 +133,8 @@ def test_an_agent_that_leaves_ends_its_tasks_and_its_machine_is_offline(ground: 
         wake_up.stop()
         watch.run()
     assert not alive(pid)
-    states = [machine.state for machine in ground.cell.machines()]
-    assert (ground.group(name).unplaced, states, ground.cell.agents()) == (1, [MachineState.OFFLINE], {})
+    states = [machine.state for machine in ground.cell.machines.all()]
+    assert (ground.group(name).unplaced, states, ground.cell.executors.agents()) == (1, [MachineState.OFFLINE], {})
 
 
 @pytest.mark.chaos
@@ -143,13 +143,13 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
     agent = ground.agent(lease_ms=1_500)
 
     def slow(cell: Any) -> Any:
-        command = cell._command
+        command = cell.command
 
         def late(*arguments: Any, **options: Any) -> Any:
             time.sleep(0.2)
             return command(*arguments, **options)
 
-        cell._command = late
+        cell.command = late
         return cell
 
     names = [ground.run("true", job=f"s{number}") for number in range(6)]
@@ -161,8 +161,8 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
         began = time.monotonic()
         agent.look()
         assert time.monotonic() - began > 1.5, "the rest of a look waits longer than the lease lasts"
-        assert ground.cell.reap_executors(0, "batch/0") == [], "and the lease is renewed meanwhile"
-        del agent.cell._command  # type: ignore[attr-defined]
+        assert ground.cell.executors.reap(0, "batch/0") == [], "and the lease is renewed meanwhile"
+        del agent.cell.command
         look_until(agent, lambda: not agent.kept, "every end is reported")
     finally:
         stop.set()

@@ -44,15 +44,15 @@ def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
         until(lambda: lines(log), "the task runs")
         first = lines(log)[0]
         second = "h2" if first == "h1" else "h1"
-        before = cell.agents()[first].incarnation
+        before = cell.executors.agents()[first].incarnation
 
         # Halted, its agent cannot renew: the task ends by itself in time, then a scheduler notices.
         halt(group, f"agent/{first}")
         until(lambda: len(lines(log)) == 2, "the task runs elsewhere")
-        assert {m.name: m.state for m in cell.machines()}[first] is MachineState.OFFLINE
+        assert {m.name: m.state for m in cell.machines.all()}[first] is MachineState.OFFLINE
         resume(group, f"agent/{first}")
-        until(lambda: cell.agents().get(first, (before,))[0] != before, "it takes its name again")
-        until(lambda: all(m.state is MachineState.UP for m in cell.machines()), "and offers its machine")
+        until(lambda: cell.executors.agents().get(first, (before,))[0] != before, "it takes its name again")
+        until(lambda: all(m.state is MachineState.UP for m in cell.machines.all()), "and offers its machine")
 
         # Killed, it leaves the task to its supervisor.
         group.kill(f"agent/{second}")
@@ -61,7 +61,7 @@ def test_a_task_is_moved_from_halted_and_killed_agents_and_never_runs_twice(
         assert [fact.event[1] for fact in seen(cell, "lapse")] == [f"agent/{first}", f"agent/{second}"]
         assert len(seen(cell, "lost")) == 2
         check(cell)
-    assert cell.agents() == {}, "the other one left in order"
+    assert cell.executors.agents() == {}, "the other one left in order"
 
 
 def test_an_agent_killed_and_started_at_once_keeps_its_tasks(cell: RedisCell, store_url: str, tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_an_agent_killed_and_started_at_once_keeps_its_tasks(cell: RedisCell, st
         until(lambda: lines(log), "the task runs")
         group.kill("agent/h1")
         group.start("agent/h1")
-        run = cell.runs([0])[0]
-        cell.end([TaskEnd(0, run.placement, EndKind.STOPPED)], 0, "ada")
+        run = cell.machines.runs([0])[0]
+        cell.executors.end([TaskEnd(0, run.placement, EndKind.STOPPED)], 0, "ada")
         until(lambda: seen(cell, "left"), "it ended the task that another one started")
         assert (lines(log), seen(cell, "lost"), len(seen(cell, "enlist"))) == (["h1"], [], 2)
         check(cell)
@@ -84,20 +84,20 @@ def test_what_operators_set_outlives_an_agent_and_removal_ends_it(
 ) -> None:
     log = tmp_path / "log"
     with started_processes(cell, store_url, tmp_path, "batch/0", "agent/h1", lease_ms=LEASE_MS) as group:
-        until(cell.agents, "the agent came")
+        until(cell.executors.agents, "the agent came")
         submit(cell, [lonely(log)])
         until(lambda: lines(log), "the task runs")
-        cell.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+        cell.machines.set_state(0, MachineState.DRAINED, 0, "ada")
         group.members["agent/h1"].terminate()
         until(lambda: group.dead() == {"agent/h1": 0}, "the agent left")
-        assert [machine.state for machine in cell.machines()] == [MachineState.DRAINED], "and its machine is listed"
+        assert [machine.state for machine in cell.machines.all()] == [MachineState.DRAINED], "and its machine is listed"
         group.start("agent/h1")
-        until(cell.agents, "the agent is back")
-        assert [machine.state for machine in cell.machines()] == [MachineState.DRAINED]
-        cell.set_machine_state(0, MachineState.UP, 0, "ada")
+        until(cell.executors.agents, "the agent is back")
+        assert [machine.state for machine in cell.machines.all()] == [MachineState.DRAINED]
+        cell.machines.set_state(0, MachineState.UP, 0, "ada")
         until(lambda: len(lines(log)) == 2, "the task runs again")
-        cell.set_machine_state(0, MachineState.GONE, 0, "ada")
+        cell.machines.set_state(0, MachineState.GONE, 0, "ada")
         until(lambda: group.dead() == {"agent/h1": 0}, "the agent of a removed machine ends")
-        until(lambda: not cell.agents(), "in order")
-        assert (cell.machines(), lines(log)) == ([], ["h1", "h1"])
+        until(lambda: not cell.executors.agents(), "in order")
+        assert (cell.machines.all(), lines(log)) == ([], ["h1", "h1"])
         check(cell)

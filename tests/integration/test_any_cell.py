@@ -75,7 +75,7 @@ def holders(url: str, job_id: str) -> list[str]:
     found = []
     for name in NAMES:
         with closing(connect_cell(url, name)) as cell:
-            found += [name] if cell.job(job_id) is not None else []
+            found += [name] if cell.jobs.get(job_id) is not None else []
     return found
 
 
@@ -90,9 +90,9 @@ def cells(url: str) -> Iterator[str]:
     """Four cells of 1, 2, 3 and 4 machines of four cores on a store that has no others."""
     for number, name in enumerate(NAMES, 1):
         with closing(create_cell(connect(url), name, url=url)) as cell:
-            cell.register_executor("here", "n", 600_000, 0)
-            cell.join("here", [MachineSpec(f"m{i}", (4_000, 4_096), {"zone": name}) for i in range(number)], 0)
-            cell.register_scheduler("batch/0", "n", 600_000, 0)
+            cell.executors.register("here", "n", 600_000, 0)
+            cell.machines.join("here", [MachineSpec(f"m{i}", (4_000, 4_096), {"zone": name}) for i in range(number)], 0)
+            cell.schedulers.register("batch/0", "n", 600_000, 0)
     yield url
     for name in NAMES:
         with closing(connect_cell(url, name, any_schema=True)) as cell:
@@ -129,11 +129,11 @@ def test_a_job_goes_to_its_data(url: str) -> None:
 def test_a_cell_without_the_pool_or_the_resources_of_a_job_is_left_out(url: str) -> None:
     for name, pool in (("west", "others"), ("south", "mine")):
         with closing(connect_cell(url, name)) as cell:
-            cell.set_pools(Pools((Pool(pool),)), None, 0, "me")
+            cell.pools.set(Pools((Pool(pool),)), None, 0, "me")
     spec = JobSpec("p", "p", "batch", (TaskGroup((1_000, 10), 1),), spec={"pool": "mine"})
     assert submitted(url, [spec]) == ["south"]
     with closing(connect_cell(url, "west")) as cell:
-        assert cell.job("p") is None
+        assert cell.jobs.get("p") is None
     three = JobSpec("three", "three", "batch", (TaskGroup((1, 1, 1), 1),))
     with pytest.raises(BadInput, match="job three: 3 amounts; cell east has cpu, memory"):
         submitted(url, [three])
@@ -152,7 +152,7 @@ def test_jobs_that_wait_for_one_another_stay_together(url: str) -> None:
     cells = submitted(url, [first, second])
     assert cells[0] == cells[1]
     with closing(connect_cell(url, cells[0])) as cell:
-        found = cell.job("second")
+        found = cell.jobs.get("second")
         assert found is not None
         assert found.after
 
@@ -216,7 +216,7 @@ def test_a_job_in_two_cells_is_reported(url: str) -> None:
         sender = AnyCell(found, Towards("east"), lambda: 1_000, "me")
         sending = sender.prepare(lambda _, __: [job("twice")])
         with closing(connect_cell(url, "west")) as other:
-            other.submit([job("twice")], 0, "me")  # with --cell west
+            other.jobs.submit([job("twice")], 0, "me")  # with --cell west
         assert len(list(sender.send(sending, lambda name: connect_cell(url, name)))) == 1
     assert sender.warnings == ["job name-twice (twice): is in cell east and in west; stop it in one of them"]
 
@@ -298,7 +298,7 @@ def test_a_cell_where_the_user_may_only_read_is_not_chosen(tmp_path: Path) -> No
 def test_lists_over_all_cells_have_pages(shards: str) -> None:
     for number in range(9):
         with closing(connect_cell(shards, NAMES[number % 4])) as cell:
-            cell.submit([job(f"p{number}")], 1_000 + number, "me")
+            cell.jobs.submit([job(f"p{number}")], 1_000 + number, "me")
     omega, seen, before = Omega(shards), list[str](), list[str]()
     while True:
         page = omega.json("job", "list", "--all-cells", "--limit", "4", *before)

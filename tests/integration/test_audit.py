@@ -28,7 +28,7 @@ class Life:
     def __init__(self, cell: RedisCell, rng: Random, name: str) -> None:
         self.cell, self.rng, self.name, self.number, self.jobs = cell, rng, name, 0, 0
         self.members: list[Membership] = [
-            cell.register_scheduler(f"{kind}/{name}", name, HOURS_MS, 0) for kind in KINDS
+            cell.schedulers.register(f"{kind}/{name}", name, HOURS_MS, 0) for kind in KINDS
         ]
         self.join(8)
 
@@ -40,8 +40,8 @@ class Life:
         amounts = (1000, 2000, 4000)
         names = self.rng.sample(range(10), number)
         specs = [MachineSpec(f"m{i}", (self.rng.choice(amounts), self.rng.choice(amounts))) for i in names]
-        self.cell.register_executor("simulated", "n", 600_000, 0)
-        self.cell.join("simulated", specs, 0)
+        self.cell.executors.register("simulated", "n", 600_000, 0)
+        self.cell.machines.join("simulated", specs, 0)
 
     def submit(self) -> None:
         self.jobs += 1
@@ -52,11 +52,11 @@ class Life:
         )
         gang = rng.choice((Gang.NO, Gang.NO, Gang.YES, Gang.STRICT))
         spec = JobSpec(name, f"{name}-name", rng.choice(KINDS), groups, rng.choice((0, 100, 200)), gang)
-        self.cell.submit([spec], 0, "ada", held=rng.random() < 0.05)
+        self.cell.jobs.submit([spec], 0, "ada", held=rng.random() < 0.05)
 
     def commit(self) -> None:
-        machines, rng = self.cell.machines(), self.rng
-        pending = [job for job in self.cell.jobs() if job.pending]
+        machines, rng = self.cell.machines.all(), self.rng
+        pending = [job for job in self.cell.jobs.all() if job.pending]
         transactions = []
         for job in rng.sample(pending, min(len(pending), 3)):
             claims = []
@@ -69,43 +69,43 @@ class Life:
             mode = Mode.GANG if job.gang else rng.choice(list(Mode))
             transactions.append(Transaction(job.id, tuple(claims), mode, rng.choice(list(Detection))))
         self.number += 1
-        self.cell.commit(CommitRequest(rng.choice(self.members), self.number, transactions, Position(), 0))
+        self.cell.schedulers.commit(CommitRequest(rng.choice(self.members), self.number, transactions, Position(), 0))
 
     def claim(self, machine: Machine, group: int, count: int) -> Claim:
         victims: tuple[tuple[int, int], ...] = ()
         if self.rng.random() < 0.4:
-            runs = self.cell.runs([machine.index])
+            runs = self.cell.machines.runs([machine.index])
             chosen = self.rng.sample(runs, min(len(runs), 3))
             victims = tuple((run.placement, self.rng.randint(1, 4)) for run in chosen)
         return Claim(machine.index, group, count, seen=machine.number, evict=victims)
 
     def end(self) -> None:
-        runs, rng, endings = self.cell.runs(range(10)), self.rng, []
+        runs, rng, endings = self.cell.machines.runs(range(10)), self.rng, []
         for run in rng.sample(runs, min(len(runs), rng.randint(1, 5))):
             tasks = ranges.indices(run.tasks)
             some = sorted(rng.sample(tasks, rng.randint(1, len(tasks))))
             part = "*" if rng.random() < 0.6 else ",".join(map(str, some))
             how = EndKind.LEFT if run.leaving else rng.choice([each for each in EndKind if each is not EndKind.LEFT])
             endings.append(TaskEnd(run.machine, run.placement, how, part, "drain" if how is EndKind.EVICTED else ""))
-        self.cell.end(endings, 0, "simulated")
+        self.cell.executors.end(endings, 0, "simulated")
 
     def change_machine(self) -> None:
         index, rng = self.rng.randrange(8), self.rng
         try:
             match rng.randrange(3):
                 case 0:
-                    self.cell.set_machine_state(index, rng.choice(SET_BY_USERS), 0, "ada")
+                    self.cell.machines.set_state(index, rng.choice(SET_BY_USERS), 0, "ada")
                 case 1:
-                    victims = [(run.placement, 9) for run in self.cell.runs([index])[:2] if not run.leaving]
-                    self.cell.set_machine_capacity(index, (rng.choice((1000, 4000)), 2000), 0, "ada", victims)
+                    victims = [(run.placement, 9) for run in self.cell.machines.runs([index])[:2] if not run.leaving]
+                    self.cell.machines.set_capacity(index, (rng.choice((1000, 4000)), 2000), 0, "ada", victims)
                 case _:
                     self.join(3)
         except Refused:
             pass  # gone, or more on it than would fit
 
     def stop(self) -> None:
-        if jobs := self.cell.jobs():
-            self.cell.stop(self.rng.choice(jobs).id, 0, "ada")
+        if jobs := self.cell.jobs.all():
+            self.cell.jobs.stop(self.rng.choice(jobs).id, 0, "ada")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_whatever_happened_to_a_cell_it_is_ok(client: "redis.Redis", seed: int) 
         if step % 20 == 0 or step == 119:
             report = verify(cell)
             assert report.ok, report.violations
-    assert {"place", "evicted", "left", "lost", "done"} <= {fact.event[0] for fact in cell.facts(0, 1000)}
+    assert {"place", "evicted", "left", "lost", "done"} <= {fact.event[0] for fact in cell.log.facts(0, 1000)}
     cell.delete()
 
 

@@ -88,8 +88,13 @@ def _words(pid: int) -> str:
 @pytest.mark.chaos
 def test_a_member_that_is_started_while_the_store_is_away_waits(tmp_path: Path) -> None:
     def registered() -> bool:
-        executors = cell.executor_records()
-        return bool(cell.members()) and bool(cell.agents()) and "own" in executors and executors["own"].lives
+        executors = cell.executors.records()
+        return (
+            bool(cell.schedulers.members())
+            and bool(cell.executors.agents())
+            and "own" in executors
+            and executors["own"].lives
+        )
 
     with own_server("--appendonly", "yes") as server, made_cell(server.url, "later", 2) as cell, ExitStack() as stack:
         submit(cell, [simple_job("waits")])

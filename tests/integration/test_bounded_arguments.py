@@ -28,12 +28,12 @@ def cell() -> Iterator[RedisCell]:
     """A cell of a server of its own, which a script may occupy for ever; with jobs that wait, ended and changed."""
     with own_server() as server, connect(server.url, timeout=SECONDS) as client:
         made = RedisCell.create(client, f"bounded-{uuid4().hex[:6]}")
-        made.register_executor("e0", "n", 3_600_000, 0)
-        made.join("e0", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(100)], 0)
-        made.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 10),)) for i in range(2_000)], 0, "ada")
+        made.executors.register("e0", "n", 3_600_000, 0)
+        made.machines.join("e0", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(100)], 0)
+        made.jobs.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 10),)) for i in range(2_000)], 0, "ada")
         for i in range(0, 2_000, 4):
-            made.stop(f"j{i}", 0, "ada")
-        made.housekeep(0, "batch/0")
+            made.jobs.stop(f"j{i}", 0, "ada")
+        made.jobs.housekeep(0, "batch/0")
         yield made
 
 

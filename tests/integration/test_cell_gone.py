@@ -97,7 +97,7 @@ def test_who_works_on_a_cell_that_is_gone_waits_for_it(tmp_path: Path, monkeypat
         made_cell(server.url, "gone", 1) as cell,
         started_processes(cell, server.url, tmp_path / "logs", *members, lease_ms=LEASE_MS) as group,
     ):
-        until(lambda: cell.machine_index("a"), "the agent has joined")
+        until(lambda: cell.machines.index_of("a"), "the agent has joined")
         kept = saved(cell)
         for number, lose in enumerate((flush, delete, restart_empty), start=1):
             lose(server, cell)
@@ -128,15 +128,15 @@ def test_a_restored_cell_runs_no_task_twice(tmp_path: Path, monkeypatch: pytest.
     ):
         submit(cell, [listed])
         until(lambda: book.page("listed", 0).starts, "one runs")
-        cell.submit([pending], 0, "ada", held=True)
+        cell.jobs.submit([pending], 0, "ada", held=True)
         kept = saved(cell)
-        cell.release("pending", 1, "ada")
+        cell.jobs.release("pending", 1, "ada")
         submit(cell, [later])
         until(lambda: all(book.page("pending", task).starts for task in range(3)), "the others run")
         until(lambda: all(book.page("later", task).starts for task in range(2)), "and those not in the backup")
         flush(server, cell)
         put_back(server, kept, "restored")
-        cell.release("pending", 1, "ada")
+        cell.jobs.release("pending", 1, "ada")
         until(lambda: not unfinished(cell), "what the backup lists ends")
         account = book.compare(cell, [listed, pending])
         assert account.clean, account
@@ -153,10 +153,10 @@ def test_a_cell_is_restored_while_four_clients_change_it(store_url: str) -> None
 
     def change(cell: RedisCell, number: int) -> None:
         calls = (
-            lambda: cell.end([TaskEnd(number % 300, number % 300, EndKind.FINISHED, "0")], 3, "e"),
-            lambda: cell.receive(1),
-            lambda: cell.submit([simple_job(f"more-{number}")], 3, "ada"),
-            lambda: cell.set_machine_state(number % 300, MachineState(2 * (number % 2)), 3, "ada"),
+            lambda: cell.executors.end([TaskEnd(number % 300, number % 300, EndKind.FINISHED, "0")], 3, "e"),
+            lambda: cell.executors.receive(1),
+            lambda: cell.jobs.submit([simple_job(f"more-{number}")], 3, "ada"),
+            lambda: cell.machines.set_state(number % 300, MachineState(2 * (number % 2)), 3, "ada"),
         )
         for call in calls:
             try:
@@ -172,9 +172,9 @@ def test_a_cell_is_restored_while_four_clients_change_it(store_url: str) -> None
             change(own, number)
 
     with made_cell(store_url, "hammered") as cell:
-        cell.register_executor("e", "n", 600_000, 1)
-        cell.join("e", [MachineSpec(f"m{number}", (1_000, 1_000)) for number in range(300)], 1)
-        cell.submit([simple_job(f"j{number}", 20) for number in range(300)], 1, "ada")
+        cell.executors.register("e", "n", 600_000, 1)
+        cell.machines.join("e", [MachineSpec(f"m{number}", (1_000, 1_000)) for number in range(300)], 1)
+        cell.jobs.submit([simple_job(f"j{number}", 20) for number in range(300)], 1, "ada")
         kept = saved(cell)
         with ExitStack() as stack, ThreadPoolExecutor(4) as pool:
             clients = [stack.enter_context(connect(store_url)) for _ in range(4)]
@@ -217,7 +217,7 @@ def test_tasks_of_a_cell_that_stays_away_end_with_the_lease(tmp_path: Path, monk
             client.flushall()
             RedisCell.create(client, "foreign", url=server.url).close()
         submit(cell, [book.job("new", 2, 0.1)])
-        until(lambda: cell.machine_index("a") is not None and not unfinished(cell), "both work on the new cell")
+        until(lambda: cell.machines.index_of("a") is not None and not unfinished(cell), "both work on the new cell")
         assert book.compare(cell, [book.job("new", 2, 0.1)]).clean
         assert group.dead() == {}
         check(cell)

@@ -35,7 +35,7 @@ mine = omega.Scheduler("batch", gate=Waits())
 
 
 def state(cell: RedisCell, job_id: str) -> JobState | None:
-    job = cell.job(job_id)
+    job = cell.jobs.get(job_id)
     return None if job is None else job.state
 
 
@@ -55,7 +55,7 @@ def test_a_step_of_the_wall_clock_delays_and_ends_nothing(store_url: str, tmp_pa
             group.start(member)
         group.wait_ready(cell)
         submit(cell, [simple_job("held", ms=100), simple_job("runs", kind="service", ms=4_000)])
-        until(lambda: state(cell, "runs") is JobState.ACTIVE and cell.job("held"), "one runs, one is held")
+        until(lambda: state(cell, "runs") is JobState.ACTIVE and cell.jobs.get("held"), "one runs, one is held")
         ahead.write_text(str(step))
         time.sleep(4 * LEASE_MS / 1000)  # each renews its lease, or has lost it
         go.touch()
@@ -63,7 +63,7 @@ def test_a_step_of_the_wall_clock_delays_and_ends_nothing(store_url: str, tmp_pa
         submit(cell, [simple_job("later", ms=100)])
         until(lambda: state(cell, "later") is JobState.DONE, "a new job is placed and ends")
         until(lambda: state(cell, "runs") is JobState.DONE, "the task ends when its time is over")
-        assert not any(fact.event[0] == "end" and "lost" in fact.event for fact in cell.facts(0, 10_000))
+        assert not any(fact.event[0] == "end" and "lost" in fact.event for fact in cell.log.facts(0, 10_000))
         assert group.dead() == {}
         check(cell)
 
@@ -87,9 +87,9 @@ def test_a_machine_whose_clock_is_ten_minutes_off_runs_tasks(
         extra = {"command": ["sleep", "2"], "time_limit": 60_000}
         submit(cell, [JobSpec("runs", "runs", "batch", (TaskGroup((100, 64), 2, 0, extra),))])
         until(lambda: state(cell, "runs") is JobState.DONE, "its tasks run and end")
-        (machine,) = cell.machines()
-        assert (machine.state, cell.agents()["h1"].unfit) == (MachineState.UP, "")
-        facts = cell.facts(0, 10_000)
+        (machine,) = cell.machines.all()
+        assert (machine.state, cell.executors.agents()["h1"].unfit) == (MachineState.UP, "")
+        facts = cell.log.facts(0, 10_000)
         assert not [fact for fact in facts if fact.event[0] in ("lost", "failed", "evicted", "lapse", "unfit")]
         ends = [fact.at_ms for fact in facts if fact.event[0] == "finished"]
         assert all(abs(at - cell.store_ms()) < 300_000 for at in ends), "ends have the time of the store"

@@ -36,7 +36,7 @@ def test_the_copy_of_a_slow_task_wins_on_another_machine(ground: Ground, case: s
     said = {"command": ["sh", "-c", f"{SLOW[case]}; pwd"], "grace": 500, "repeatable": True}
     groups = TaskGroup((100, 64), 2, 0, said), TaskGroup((100, 64), 0, 0, said, copies=True)
     spec = {"speculation": {"factor": 2.0}, "directory": str(ground.state)}
-    cell.submit([JobSpec("a", "a", "batch", groups, spec=spec)], int(time.time() * 1000), "ada")
+    cell.jobs.submit([JobSpec("a", "a", "batch", groups, spec=spec)], int(time.time() * 1000), "ada")
     place(ground, Claim(0, 0, 1), Claim(1, 0, 1))
     slow.look()
     pid = ground.pid("a")
@@ -45,11 +45,13 @@ def test_the_copy_of_a_slow_task_wins_on_another_machine(ground: Ground, case: s
     assert Copies().request(cell, "1" * BUCKETS, 2, time.time() + 30, "batch/0") == 1
     place(ground, Claim(1, 1, 1))
     look_until(fast, lambda: ground.group("a").finished == 2, "the copy finished")
-    look_until(slow, lambda: not cell.runs([0, 1]), "the slow task has left")
+    look_until(slow, lambda: not cell.machines.runs([0, 1]), "the slow task has left")
     assert not alive(pid)
     assert (ground.group("a").failed, ground.told("stopped")) == (0, ["outrun"])
-    assert (cell.tail("a", 1, 0, "stdout") or b"").rstrip().endswith(b"/work"), "a copy has a directory of its own"
-    assert (cell.tail("a", 0, 1, "stdout") or b"").decode()[2:].strip() == str(ground.state)
+    assert (cell.tasks.tail("a", 1, 0, "stdout") or b"").rstrip().endswith(b"/work"), (
+        "a copy has a directory of its own"
+    )
+    assert (cell.tasks.tail("a", 0, 1, "stdout") or b"").decode()[2:].strip() == str(ground.state)
 
 
 def test_a_copy_whose_original_is_lost_runs_on_as_the_task(ground: Ground) -> None:
@@ -58,21 +60,21 @@ def test_a_copy_whose_original_is_lost_runs_on_as_the_task(ground: Ground) -> No
     command = f"echo $OMEGA_MACHINE >> {log}; while ! test -e {ready}; do sleep 0.02; done"
     said = {"command": ["sh", "-c", command], "grace": 500, "repeatable": True}
     groups = TaskGroup((100, 64), 1, 0, said), TaskGroup((100, 64), 0, 0, said, copies=True)
-    cell.submit([JobSpec("a", "a", "batch", groups)], int(time.time() * 1000), "ada")
+    cell.jobs.submit([JobSpec("a", "a", "batch", groups)], int(time.time() * 1000), "ada")
     place(ground, Claim(0, 0, 1))
     look_until(slow, log.exists, "the task runs")
-    assert len(cell.speculate("a", [Original(0, 1, 0)], Budget(1, 1), 0, "batch/0")) == 1
+    assert len(cell.jobs.speculate("a", [Original(0, 1, 0)], Budget(1, 1), 0, "batch/0")) == 1
     place(ground, Claim(1, 1, 1))
     look_until(fast, lambda: log.read_text() == "h1\nh2\n", "its copy runs")
-    cell.set_machine_state(0, MachineState.DOWN, 0, "ada")
-    assert [(run.group, run.leaving) for run in cell.runs([0, 1])] == [(0, True), (0, False)]
+    cell.machines.set_state(0, MachineState.DOWN, 0, "ada")
+    assert [(run.group, run.leaving) for run in cell.machines.runs([0, 1])] == [(0, True), (0, False)]
     fast.look()
     again = ground.agent("h2", ground.state / "h2")
     again.look()
     assert [(kept.lives, kept.unlisted) for kept in again.kept.values()] == [(True, False)]
     ready.touch()
     look_until(again, lambda: ground.group("a").finished == 1, "it has finished")
-    look_until(slow, lambda: not cell.runs([0, 1]), "the lost task has left")
+    look_until(slow, lambda: not cell.machines.runs([0, 1]), "the lost task has left")
     assert log.read_text() == "h1\nh2\n", "nothing began anew"
 
 
@@ -84,14 +86,16 @@ def test_a_task_reports_its_progress(ground: Ground, monkeypatch: pytest.MonkeyP
     command = f"test $OMEGA_ATTEMPT = 2 || {{ {first}; }}; sleep 60"
     said = {"command": ["sh", "-c", command], "grace": 500, "restart": {"attempts": 1, "delay": 1}}
     groups = TaskGroup((100, 64), 1, 0, said), TaskGroup((100, 64), 0, 0, said, copies=True)
-    cell.submit([JobSpec("a", "a", "batch", groups), JobSpec("b", "b", "batch", groups[:1])], 0, "ada")
+    cell.jobs.submit([JobSpec("a", "a", "batch", groups), JobSpec("b", "b", "batch", groups[:1])], 0, "ada")
     place(ground, Claim(0, 0, 1))
     place(ground, Claim(0, 0, 1), job="b")
-    look_until(agent, lambda: cell.reported_progress("a", [0]) == {0: [TaskProgress(0, 0, 25)]}, "its progress is kept")
-    assert cell.reported_progress("b", [0]) == {}, "its tasks have no copies, so nothing reads it"
+    look_until(
+        agent, lambda: cell.tasks.reported_progress("a", [0]) == {0: [TaskProgress(0, 0, 25)]}, "its progress is kept"
+    )
+    assert cell.tasks.reported_progress("b", [0]) == {}, "its tasks have no copies, so nothing reads it"
     assert not agent.progress.due(agent.kept.values()), "what has not changed is not sent again"
     again.touch()
-    look_until(agent, lambda: not cell.reported_progress("a", [0]), "the next attempt has made none")
+    look_until(agent, lambda: not cell.tasks.reported_progress("a", [0]), "the next attempt has made none")
     assert len(agent.kept) == 2, "they still run"
 
 
@@ -111,4 +115,4 @@ def test_what_is_no_progress_is_not_reported(tmp_path: Path, text: str) -> None:
 def place(ground: Ground, *claims: Claim, job: str = "a") -> None:
     ground.commits += 1
     request = CommitRequest(ground.member, ground.commits, [Transaction(job, claims)], Position(), 0)
-    assert ground.cell.commit(request).outcomes[0].accepted
+    assert ground.cell.schedulers.commit(request).outcomes[0].accepted

@@ -56,7 +56,7 @@ def cell(store_url: str) -> Iterator[RedisCell]:
     with made_cell(store_url, "damaged") as made:
         serve(made)
         join(made, [MachineSpec("m", (4000, 8 << 30))])
-        made.set_pools(Pools((Pool("a"), Pool("b", limits={"cpu": 3000}))), 0, 0, "ada")
+        made.pools.set(Pools((Pool("a"), Pool("b", limits={"cpu": 3000}))), 0, 0, "ada")
         submit(made, [job("x", "a")])
         yield made
 
@@ -70,7 +70,7 @@ def test_a_damaged_epoch_is_replaced_and_reported(cell: RedisCell, form: str) ->
     assert not verify(cell).ok, "the audit reports it, and does not end with an error"
     assert Omega(cell.url, cell.name).json("cell", "verify", code=1)["violations"]
     assert Publisher(cell).publish("batch/1", 9_000)
-    epoch = cell.epoch()
+    epoch = cell.pools.epoch()
     assert epoch is not None
     assert (epoch.number, epoch.by) == (3, "batch/1"), "numbers go on, from the log if need be"
     assert publisher.publish("batch/0", 9_500) == 0, "one for each number and period"
@@ -90,7 +90,7 @@ def test_schedulers_notice_a_damaged_epoch_in_a_cell_that_does_not_change(
     assert (reader._check(0), reader._check(1)) == (True, False), "the first in rank alone"
     reader.close()
     with started_processes(cell, store_url, tmp_path, "batch/0"):
-        until(lambda: cell.epoch_mark().number > 1, "another scheduler finds it on its first reading")
+        until(lambda: cell.pools.epoch_mark().number > 1, "another scheduler finds it on its first reading")
 
 
 POOLS: dict[str, Damage] = {
@@ -108,10 +108,10 @@ def test_damaged_pools_are_replaced_by_an_import(cell: RedisCell, form: str, tmp
     POOLS[form](cell, f"omega:1:{{{cell.name}}}:pools")
     assert Omega(cell.url, cell.name).json("cell", "verify", code=1)["violations"]
     with pytest.raises(Unreadable):
-        cell.pools()
+        cell.pools.get()
     assert "import them again" in omega.error("pool", "set", "a", "--weight", "2")
     omega.run("pool", "import", str(file))
-    assert [(pool.name, dict(pool.limits)) for pool in cell.pools().pools] == [("a", {}), ("b", {"cpu": 3000})]
+    assert [(pool.name, dict(pool.limits)) for pool in cell.pools.get().pools] == [("a", {}), ("b", {"cpu": 3000})]
     assert verify(cell).violations == ()
     assert Publisher(cell).publish("batch/0", 5_000)
 
@@ -119,39 +119,39 @@ def test_damaged_pools_are_replaced_by_an_import(cell: RedisCell, form: str, tmp
 @pytest.mark.parametrize("record", ["\xc1", "x y\n", "- -\n\xc1", "1\n", ""])
 def test_damaged_settings_of_a_machine_are_replaced(cell: RedisCell, record: str) -> None:
     key = f"omega:1:{{{cell.name}}}:operator"
-    agent = cell.register_agent("h1", "n", 60_000, 0)
-    (index,) = cell.join(agent.member, [MachineSpec("h1", (4000, 4))], 0)
+    agent = cell.executors.register_agent("h1", "n", 60_000, 0)
+    (index,) = cell.machines.join(agent.member, [MachineSpec("h1", (4000, 4))], 0)
     cell.client.hset(key, str(index), record)
-    assert cell.join(agent.member, [MachineSpec("h1", (5000, 4))], 0) == [index], "its agent can come"
-    cell.set_machine_attributes(index, {"rack": "r"}, 0, "ada")
-    cell.set_machine_capacity(index, (3000, None), 0, "ada")
-    assert cell.settings_of([index]) == [MachineSettings((3000, None), {"rack": "r"})]
+    assert cell.machines.join(agent.member, [MachineSpec("h1", (5000, 4))], 0) == [index], "its agent can come"
+    cell.machines.set_attributes(index, {"rack": "r"}, 0, "ada")
+    cell.machines.set_capacity(index, (3000, None), 0, "ada")
+    assert cell.machines.settings_of([index]) == [MachineSettings((3000, None), {"rack": "r"})]
     assert [v for v in verify(cell).violations if "operator" in v.where] == []
 
 
 @pytest.mark.parametrize("record", ["\xc1", "figures", ""])
 def test_damaged_figures_of_a_scheduler_are_replaced_by_its_next_heartbeat(cell: RedisCell, record: str) -> None:
-    membership = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    cell.renew_scheduler(membership, 60_000, {"tasks": 3})
+    membership = cell.schedulers.register("batch/0", "n", 60_000, 0)
+    cell.schedulers.renew(membership, 60_000, {"tasks": 3})
     cell.client.hset(f"omega:1:{{{cell.name}}}:stats", "batch/0", record)
-    assert cell.figures() == {"batch/0": {}}
-    assert [alive for _, alive, _ in cell.members().values()] == [True]
-    cell.renew_scheduler(membership, 60_000, {"tasks": 4})
-    assert cell.figures() == {"batch/0": {"tasks": 4}}
+    assert cell.schedulers.figures() == {"batch/0": {}}
+    assert [alive for _, alive, _ in cell.schedulers.members().values()] == [True]
+    cell.schedulers.renew(membership, 60_000, {"tasks": 4})
+    assert cell.schedulers.figures() == {"batch/0": {"tasks": 4}}
 
 
 @pytest.mark.parametrize("record", ["", "nothing", "7", "7 n"])
 def test_damaged_names_are_taken_again(cell: RedisCell, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omega.cellstate.redis.executors.RedisAgents.store_older_than", lambda *_: True)
+    monkeypatch.setattr("omega.cellstate.redis.calls.Connection.store_older_than", lambda *_: True)
     prefix = f"omega:1:{{{cell.name}}}:"
     names: list[tuple[Callable[[], Membership], str, str]] = [
-        (lambda: cell.register_agent("h1", "n", 60_000, 0), "agents", "agent/h1"),
-        (lambda: cell.register_executor("e9", "n", 60_000, 0), "agents", "e9"),
-        (lambda: cell.register_scheduler("batch/7", "n", 60_000, 0), "schedulers", "batch/7"),
+        (lambda: cell.executors.register_agent("h1", "n", 60_000, 0), "agents", "agent/h1"),
+        (lambda: cell.executors.register("e9", "n", 60_000, 0), "agents", "e9"),
+        (lambda: cell.schedulers.register("batch/7", "n", 60_000, 0), "schedulers", "batch/7"),
     ]
     for register, hash_, member in names:
         before = register()
         cell.client.hset(prefix + hash_, member, record)
         cell.client.delete(f"{prefix}lease:{member}")
         assert register().incarnation > before.incarnation
-    assert [m.state for m in cell.machines()] == [MachineState.UP]
+    assert [m.state for m in cell.machines.all()] == [MachineState.UP]

@@ -39,7 +39,7 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.store import connect_cell
 cell = connect_cell(sys.argv[1], sys.argv[2])
 try:
-    print(cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 3),))], 0, "me")[0].status)
+    print(cell.jobs.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 3),))], 0, "me")[0].status)
 except OmegaError as error:
     print(type(error).__name__, error)
 """
@@ -94,52 +94,52 @@ def submitted_by_a_new_process(group: Sentinels, cell: RedisCell) -> str:
 
 @pytest.mark.chaos
 def test_a_submission_is_acknowledged_only_by_replicas(group: Sentinels, cell: RedisCell) -> None:
-    assert cell.submit([job("before")], 0, "me")[0].status == "new"
+    assert cell.jobs.submit([job("before")], 0, "me")[0].status == "new"
     with halted(group):
         for _ in range(2):  # the second call only finds the job
             with pytest.raises(NotReplicated, match="the primary has the change, but 0 of 1 replicas"):
-                cell.submit([job("j")], 0, "me")
+                cell.jobs.submit([job("j")], 0, "me")
         with closing(connect_cell(group.url, cell.name)) as other, pytest.raises(NotReplicated):
-            other.submit([job("j")], 0, "me")
+            other.jobs.submit([job("j")], 0, "me")
         assert submitted_by_a_new_process(group, cell).startswith("NotReplicated")
-        found = cell.job("j")
+        found = cell.jobs.get("j")
         assert found is not None  # the primary has it
         assert found.unplaced == 3
-    assert cell.submit([job("j")], 0, "me")[0].status == "same"
+    assert cell.jobs.submit([job("j")], 0, "me")[0].status == "same"
     assert submitted_by_a_new_process(group, cell) == "same"
-    assert cell.job_count() == 2
+    assert cell.jobs.count() == 2
     assert verify(cell).ok
 
 
 def test_a_commit_is_acknowledged_only_by_replicas(group: Sentinels, cell: RedisCell) -> None:
-    cell.join("yard", [MachineSpec("m0", (8, 8))], 0)
-    cell.register_executor("yard", "n", 60_000, 0)
-    cell.submit([job("j")], 0, "me")
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    cell.machines.join("yard", [MachineSpec("m0", (8, 8))], 0)
+    cell.executors.register("yard", "n", 60_000, 0)
+    cell.jobs.submit([job("j")], 0, "me")
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
     request = commit_of(member)
     with halted(group):
         with pytest.raises(NotReplicated):
-            cell.commit(request)
+            cell.schedulers.commit(request)
         for _ in range(2):
-            cell.resend()
+            cell.schedulers.resend()
             with pytest.raises(NotReplicated):
-                cell.finish()
+                cell.schedulers.finish()
         with closing(connect_cell(group.url, cell.name)) as other, pytest.raises(NotReplicated):
-            other.commit(request)
-        cell.renew_scheduler(member, 60_000, {})  # leases are renewed meanwhile
-    cell.resend()
-    assert [outcome.accepted for outcome in cell.finish().outcomes] == [True]
-    assert [run.tasks for run in cell.runs([0])] == ["0-2"]
+            other.schedulers.commit(request)
+        cell.schedulers.renew(member, 60_000, {})  # leases are renewed meanwhile
+    cell.schedulers.resend()
+    assert [outcome.accepted for outcome in cell.schedulers.finish().outcomes] == [True]
+    assert [run.tasks for run in cell.machines.runs([0])] == ["0-2"]
     assert verify(cell).ok
 
 
 @pytest.mark.chaos
 def test_the_key_that_a_confirmation_renews_may_be_missing(group: Sentinels, cell: RedisCell) -> None:
-    cell.join("yard", [MachineSpec("m0", (8, 8))], 0)
-    cell.register_executor("yard", "n", 60_000, 0)
-    cell.submit([job("j")], 0, "me")
-    request, key = commit_of(cell.register_scheduler("batch/0", "n", 60_000, 0)), f"{prefix(cell.name)}confirmed"
-    for call in (lambda: cell.submit([job("j")], 0, "me"), lambda: cell.commit(request)):
+    cell.machines.join("yard", [MachineSpec("m0", (8, 8))], 0)
+    cell.executors.register("yard", "n", 60_000, 0)
+    cell.jobs.submit([job("j")], 0, "me")
+    request, key = commit_of(cell.schedulers.register("batch/0", "n", 60_000, 0)), f"{prefix(cell.name)}confirmed"
+    for call in (lambda: cell.jobs.submit([job("j")], 0, "me"), lambda: cell.schedulers.commit(request)):
         with halted(group):
             group.primary().client.delete(key)
             with pytest.raises(NotReplicated):
@@ -150,17 +150,17 @@ def test_the_key_that_a_confirmation_renews_may_be_missing(group: Sentinels, cel
 
 
 def test_ends_pass_when_memory_is_full(group: Sentinels, cell: RedisCell) -> None:
-    cell.join("yard", [MachineSpec("m0", (8, 8))], 0)
-    cell.register_executor("yard", "n", 60_000, 0)
-    cell.submit([job("j")], 0, "me")
-    assert cell.commit(commit_of(cell.register_scheduler("batch/0", "n", 60_000, 0))).outcomes[0].accepted
-    (run,) = cell.runs([0])
+    cell.machines.join("yard", [MachineSpec("m0", (8, 8))], 0)
+    cell.executors.register("yard", "n", 60_000, 0)
+    cell.jobs.submit([job("j")], 0, "me")
+    assert cell.schedulers.commit(commit_of(cell.schedulers.register("batch/0", "n", 60_000, 0))).outcomes[0].accepted
+    (run,) = cell.machines.runs([0])
     admin = group.primary().client
     admin.config_set("maxmemory", "1mb")
     try:
         with pytest.raises(StoreFull):
-            cell.submit([job("k")], 0, "me")
-        assert cell.end([TaskEnd(0, run.placement, EndKind.FINISHED, "*")], 0, "yard") == [3]
+            cell.jobs.submit([job("k")], 0, "me")
+        assert cell.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED, "*")], 0, "yard") == [3]
     finally:
         admin.config_set("maxmemory", 0)
 
@@ -170,7 +170,7 @@ def test_a_call_whose_wait_ends_early_is_repeated(group: Sentinels, cell: RedisC
     cell.set_durability(Durability(1, 2_000))
     admin, answers = group.primary().client, list[str]()
     with halted(group):
-        caller = threading.Thread(target=lambda: answers.append(cell.submit([job("j")], 0, "me")[0].status))
+        caller = threading.Thread(target=lambda: answers.append(cell.jobs.submit([job("j")], 0, "me")[0].status))
         caller.start()
         until(lambda: unblocked(admin))
     caller.join()
@@ -192,28 +192,34 @@ def waits(group: Sentinels) -> int:
 def test_changes_wait_and_nothing_else_does(group: Sentinels, cell: RedisCell) -> None:
     before = waits(group)
     with closing(connect_cell(group.url, cell.name)) as other:
-        other.jobs(), other.machines(), other.sync(Position()), other.counters(), other.refuses_writes()
-        member = other.register_scheduler("batch/0", "n", 60_000, 0)
-        other.renew_scheduler(member, 60_000, {})
-        other.set_blocked("batch/0", blocked=True)
-        other.housekeep(0, "batch/0")
-        other.deregister_scheduler(member, 0)
+        (
+            other.jobs.all(),
+            other.machines.all(),
+            other.schedulers.sync(Position()),
+            other.counters(),
+            other.refuses_writes(),
+        )
+        member = other.schedulers.register("batch/0", "n", 60_000, 0)
+        other.schedulers.renew(member, 60_000, {})
+        other.schedulers.set_blocked("batch/0", blocked=True)
+        other.jobs.housekeep(0, "batch/0")
+        other.schedulers.deregister(member, 0)
     assert waits(group) == before
     changes: list[Callable[[], object]] = [
-        lambda: cell.join("yard", [MachineSpec("m0", (8, 8))], 0),
-        lambda: cell.submit([job("j")], 0, "me"),
-        lambda: cell.hold("j", 0, "me"),
-        lambda: cell.release("j", 0, "me"),
-        lambda: cell.resize("j", {0: 2}, 0, "me"),
-        lambda: cell.stop("j", 0, "me"),
-        lambda: cell.set_machine_state(0, MachineState.DRAINED, 0, "me"),
-        lambda: cell.set_deadline(0, 60_000),
-        lambda: cell.set_deadline(0, None),
-        lambda: cell.set_machine_capacity(0, (9, 9), 0, "me"),
-        lambda: cell.set_machine_attributes(0, {"a": "b"}, 0, "me"),
-        lambda: cell.set_limits("batch", Limits((5, 5)), 0, "me"),
-        lambda: cell.set_pools(Pools((Pool("p"),)), None, 0, "me"),
-        lambda: cell.end([TaskEnd(0, 1, EndKind.FINISHED, "*")], 0, "yard"),
+        lambda: cell.machines.join("yard", [MachineSpec("m0", (8, 8))], 0),
+        lambda: cell.jobs.submit([job("j")], 0, "me"),
+        lambda: cell.jobs.hold("j", 0, "me"),
+        lambda: cell.jobs.release("j", 0, "me"),
+        lambda: cell.jobs.resize("j", {0: 2}, 0, "me"),
+        lambda: cell.jobs.stop("j", 0, "me"),
+        lambda: cell.machines.set_state(0, MachineState.DRAINED, 0, "me"),
+        lambda: cell.machines.set_deadline(0, 60_000),
+        lambda: cell.machines.set_deadline(0, None),
+        lambda: cell.machines.set_capacity(0, (9, 9), 0, "me"),
+        lambda: cell.machines.set_attributes(0, {"a": "b"}, 0, "me"),
+        lambda: cell.pools.set_limits("batch", Limits((5, 5)), 0, "me"),
+        lambda: cell.pools.set(Pools((Pool("p"),)), None, 0, "me"),
+        lambda: cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "*")], 0, "yard"),
         lambda: cell.set_durability(Durability(1, 50)),
     ]
     for number, change in enumerate(changes):
@@ -230,11 +236,11 @@ def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: RedisCell, 
     SimulatedExecutor(cell, "yard", time.time).join([MachineSpec("m0", (8, 8))])
     members = "batch/0", "simulated/yard"
     with started_processes(cell, group.url, tmp_path / "logs", *members, lease_ms=5_000) as processes:
-        cell.submit([job("before")], 0, "me")
+        cell.jobs.submit([job("before")], 0, "me")
         until(lambda: ended(cell, "before"))
         with halted(group):
             with pytest.raises(NotReplicated):
-                cell.submit([job("j")], 0, "me")
+                cell.jobs.submit([job("j")], 0, "me")
             until(lambda: "but 0 of 1 replicas" in " ".join(words_of(processes, "batch/0")))
         until(lambda: ended(cell, "j"))
         until(lambda: "store back" in " ".join(words_of(processes, "batch/0")))
@@ -243,7 +249,7 @@ def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: RedisCell, 
 
 
 def ended(cell: RedisCell, name: str) -> bool:
-    found = cell.job(name)
+    found = cell.jobs.get(name)
     return found is not None and found.state is JobState.DONE
 
 
@@ -286,21 +292,21 @@ def test_a_submitter_may_wait_for_replicas(group: Sentinels, cell: RedisCell) ->
     version = tuple(map(int, admin.info("server")["redis_version"].split(".")))
     admin.execute_command("ACL", "SETUSER", *line("submitter", cell.name, version, "pw").split()[1:])
     with closing(connect_cell(group.url_of("omega-submitter:pw"), cell.name)) as own:
-        assert own.submit([job("j")], 0, "me")[0].status == "new"
+        assert own.jobs.submit([job("j")], 0, "me")[0].status == "new"
         admin.delete(f"{prefix(cell.name)}confirmed")
         with halted(group), pytest.raises(NotReplicated):
-            own.submit([job("j")], 0, "me")
+            own.jobs.submit([job("j")], 0, "me")
     admin.acl_deluser("omega-submitter")
 
 
 def test_a_backup_keeps_the_durability(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
     omega, file = Omega(group.url, cell.name), str(tmp_path / "cell.omega")
-    cell.submit([job("j")], 0, "me")
+    cell.jobs.submit([job("j")], 0, "me")
     omega.run("store", "backup", file)
     omega.run("store", "restore", file, "--force")
     assert omega.json("cell", "status")["durability"]["replicas"] == 1
     with halted(group), pytest.raises(NotReplicated), closing(connect_cell(group.url, cell.name)) as other:
-        other.submit([job("j")], 0, "me")
+        other.jobs.submit([job("j")], 0, "me")
     assert verify(cell).ok
 
 
@@ -310,7 +316,7 @@ def test_a_replica_is_no_store(group: Sentinels, cell: RedisCell) -> None:
         create_cell(server.connect(url), "other", durability=ONE, url=url)
     until(lambda: replica(group).client.exists(f"{prefix(cell.name)}meta"))
     with closing(connect_cell(url, cell.name)) as there, pytest.raises(ReadOnly):
-        there.submit([job("j")], 0, "me")
+        there.jobs.submit([job("j")], 0, "me")
 
 
 @pytest.mark.chaos
@@ -318,25 +324,25 @@ def test_after_a_failover_changes_are_not_acknowledged_before_the_old_primary_re
     """And a change that the promoted replica lacks is made again by the repeated call."""
     with sentinels(replicas=1) as group:
         cell = create_cell(server.connect(group.url), "default", durability=ONE, url=group.url)
-        cell.submit([job("before")], 0, "me")
+        cell.jobs.submit([job("before")], 0, "me")
         old, promoted = group.primary(), replica(group)
         promoted.halt()
         old.client.client_kill_filter(_type="replica")  # or the replica reads what it was sent once it goes on
         with pytest.raises(NotReplicated):
-            cell.submit([job("j")], 0, "me")
+            cell.jobs.submit([job("j")], 0, "me")
         old.kill()
         promoted.resume()
         assert group.next_after(old) is promoted
-        assert cell.job("before") is not None
-        assert cell.job("j") is None
+        assert cell.jobs.get("before") is not None
+        assert cell.jobs.get("j") is None
         for _ in range(2):
             with pytest.raises(NotReplicated):
-                cell.submit([job("j")], 0, "me")
+                cell.jobs.submit([job("j")], 0, "me")
         old.start()
         old.client.replicaof("127.0.0.1", promoted.port)  # as Sentinels do after about ten seconds
         until(lambda: follows(promoted))
-        assert cell.submit([job("j")], 0, "me")[0].status == "same"
-        assert cell.job_count() == 2
+        assert cell.jobs.submit([job("j")], 0, "me")[0].status == "same"
+        assert cell.jobs.count() == 2
         assert verify(cell).ok
         cell.close()
 
@@ -354,13 +360,13 @@ def test_a_cell_on_a_cluster_waits_for_the_replicas_of_its_node() -> None:
             until(lambda: follower.client.execute_command("CLUSTER", "REPLICATE", own))
             until(lambda: owner.replicas_in_step == 1)
             cell = create_cell(server.connect(nodes.url), "default", durability=ONE, url=nodes.url)
-            assert cell.submit([job("j")], 0, "me")[0].status == "new"
+            assert cell.jobs.submit([job("j")], 0, "me")[0].status == "new"
             other = next(each for each in nodes.servers if each is not owner)
             nodes.move(slot, other, atomic=False)
             with pytest.raises(NotReplicated, match="0 of 1 replicas"):
-                cell.submit([job("k")], 0, "me")
+                cell.jobs.submit([job("k")], 0, "me")
             nodes.move(slot, owner, atomic=False)
-            assert cell.submit([job("k")], 0, "me")[0].status == "same"
+            assert cell.jobs.submit([job("k")], 0, "me")[0].status == "same"
             assert verify(cell).ok
             cell.close()
         finally:

@@ -145,7 +145,7 @@ def test_a_damaged_end_is_cut_and_said(places: Places, connect: Connect, end: by
     first = embedded.ensure()
     client = connect(first.url)
     cell = RedisCell.create(client, "prod")
-    cell.join("e", [MachineSpec("m", (4000, 4096))], 0)
+    cell.machines.join("e", [MachineSpec("m", (4000, 4096))], 0)
     client.set("a", "kept")
     log = max(places.data.rglob("*.aof"), key=lambda file: file.stat().st_size)
     until(lambda: log.read_bytes().endswith(b"kept\r\n"), "all is written")

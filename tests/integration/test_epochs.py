@@ -16,8 +16,7 @@ from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup, bucket_of
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.ports import StoredCell
-from omega.cellstate.redis import pools as pools_of_redis
+from omega.cellstate.redis import RedisCell, pools as pools_of_redis
 from omega.cellstate.redis.pools import read_demand
 from omega.cellstate.replies import CommitRequest, EpochMark
 from omega.cellstate.server import connect
@@ -39,8 +38,8 @@ def job(name: str, pool: str, count: int = 50) -> JobSpec:
     return JobSpec(name, name, "batch", (TaskGroup((1000, 1024), count, 60_000),), spec={"pool": pool, "user": "ada"})
 
 
-def placed(cell: StoredCell, job_id: str) -> int:
-    found = cell.job(job_id)
+def placed(cell: RedisCell, job_id: str) -> int:
+    found = cell.jobs.get(job_id)
     return found.groups[0].placed if found else 0
 
 
@@ -143,19 +142,19 @@ def test_trees_divide_the_machines_by_their_formulas(store_url: str) -> None:
         join(cell, [MachineSpec(f"g{i}", (4000, 8 * GB), {"gpu": "yes"}) for i in range(2)])
         join(cell, [MachineSpec("c0", (9000, 7 * GB), {"zone": "a"}), MachineSpec("c1", (500, GB))])
         trees = PoolTree("main"), PoolTree("gpu", "gpu == 'yes'"), PoolTree("zone", "zone == 'a'")
-        cell.set_pools(Pools((Pool("a", tree="main"), Pool("g", tree="gpu")), trees), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a", tree="main"), Pool("g", tree="gpu")), trees), 0, 0, "ada")
         submit(cell, [job("x", "g")])
         publisher = Publisher(cell)
         assert publisher.publish("batch/0", 5_000)
         expected = {"main": (500, GB), "gpu": (8000, 16 * GB), "zone": (9000, 7 * GB)}
-        assert totals_of(cell.pools(), publisher.snapshot, ("cpu", "memory")) == expected
-        epoch = cell.epoch()
+        assert totals_of(cell.pools.get(), publisher.snapshot, ("cpu", "memory")) == expected
+        epoch = cell.pools.epoch()
         assert epoch is not None
         assert epoch.totals == expected
         assert epoch.pools["g"].fair_share[0] == pytest.approx(1.0)
-        cell.set_machine_attributes(0, {"gpu": None}, 0, "ada")
+        cell.machines.set_attributes(0, {"gpu": None}, 0, "ada")
         assert publisher.publish("batch/0", 6_000)
-        assert totals_of(cell.pools(), publisher.snapshot, ("cpu", "memory"))["gpu"] == (4000, 8 * GB), (
+        assert totals_of(cell.pools.get(), publisher.snapshot, ("cpu", "memory"))["gpu"] == (4000, 8 * GB), (
             "attributes are read again"
         )
         check(cell)
@@ -172,15 +171,15 @@ def test_only_records_that_changed_are_read_again(store_url: str, monkeypatch: p
     with made_cell(store_url, "again") as cell:
         serve(cell)
         join(cell, [MachineSpec("m", (4000, 8 * GB))])
-        cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a"),)), 0, 0, "ada")
         submit(cell, [job(name, "a") for name in "xyz"])
-        position, first = cell.demands(Position())[0].position, cell.demands(Position())[1]
+        position, first = cell.pools.demands(Position())[0].position, cell.pools.demands(Position())[1]
         assert (sorted(read), [demand.id for demand in first]) == (["x", "y", "z"], ["x", "y", "z"])
-        member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-        cell.commit(CommitRequest(member, 1, [Transaction("y", (Claim(0, 0, 2),))], Position(), 0))
-        cell.stop("z", 0, "ada")
+        member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+        cell.schedulers.commit(CommitRequest(member, 1, [Transaction("y", (Claim(0, 0, 2),))], Position(), 0))
+        cell.jobs.stop("z", 0, "ada")
         read.clear()
-        again = cell.demands(position)[1]
+        again = cell.pools.demands(position)[1]
         assert read in (["y"], ["y", "z"])
         assert [(demand.id, demand.groups[0][2]) for demand in again] == [("x", 0), ("y", 2)]
 
@@ -191,15 +190,15 @@ def test_an_epoch_states_its_processor_time_and_not_that_of_a_halt(
     with made_cell(store_url, "halted") as cell:
         serve(cell)
         join(cell, [MachineSpec("m", (4000, 8 * GB))])
-        cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a"),)), 0, 0, "ada")
 
         def halted() -> int:
             time.sleep(1.0)
             return 1
 
-        monkeypatch.setattr(cell, "next_epoch", halted)
+        monkeypatch.setattr(cell.pools, "next_epoch", halted)
         Publisher(cell).publish("batch/0", 5_000)
-        epoch = cell.epoch()
+        epoch = cell.pools.epoch()
         assert epoch is not None
         assert 0 < epoch.took_ms < 500
 
@@ -210,13 +209,13 @@ def test_readers_take_over_pools_and_epochs(store_url: str) -> None:
         join(cell, [MachineSpec("m", (4000, 8 * GB))])
         reader, snapshot = EpochReader(store_url, cell.name, "batch/0"), ArraySnapshot(2)
         assert not reader.read(snapshot).configured
-        stored = cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+        stored = cell.pools.set(Pools((Pool("a"),)), 0, 0, "ada")
         reader.read(snapshot)
         assert (snapshot.pools, snapshot.epoch) == (stored, None)
         Publisher(cell).publish("batch/0", 5_000)
         reader.read(snapshot)
-        assert snapshot.epoch == cell.epoch()
-        cell.set_pools(Pools(), stored.version, 0, "ada")
+        assert snapshot.epoch == cell.pools.epoch()
+        cell.pools.set(Pools(), stored.version, 0, "ada")
         reader.read(snapshot)
         assert (snapshot.pools.configured, snapshot.epoch) == (False, None)
         reader.close()
@@ -229,16 +228,16 @@ def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, t
     ):
         serve(cell)
         pools = Pools((Pool("a", integral=Integral("relaxed", flow={"cpu": 1000})), Pool("b", weight=3)))
-        cell.set_pools(pools, 0, 0, "ada")
+        cell.pools.set(pools, 0, 0, "ada")
         submit(cell, [job("x", "a"), job("y", "b")])
-        until(lambda: cell.epoch_mark().number >= 1, "an epoch")
-        first = cell.epoch()
+        until(lambda: cell.pools.epoch_mark().number >= 1, "an epoch")
+        first = cell.pools.epoch()
         assert first is not None
         publisher = first.by
         group.kill(publisher)
-        killed = cell.epoch_mark().number
-        until(lambda: cell.epoch_mark().number >= killed + 2, "epochs of the other scheduler")
-        epoch = cell.epoch()
+        killed = cell.pools.epoch_mark().number
+        until(lambda: cell.pools.epoch_mark().number >= killed + 2, "epochs of the other scheduler")
+        epoch = cell.pools.epoch()
         assert epoch is not None
         assert epoch.by != publisher
         assert epoch.pools["b"].fair_share[0] > epoch.pools["a"].fair_share[0] > 0
@@ -266,7 +265,7 @@ def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: 
     with made_cell(store_url, "busy") as cell:
         serve(cell)
         join(cell, [MachineSpec("m", (4000, 8 * GB))])
-        cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a"),)), 0, 0, "ada")
         process = SupervisedScheduler(store_url, cell.name, member="batch/0", scheduler=batch())
         thread = threading.Thread(target=process.run)
         thread.start()
@@ -279,7 +278,7 @@ def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: 
             thread.join(30)
             ends.set()
         assert not thread.is_alive(), "a stop does not wait for the computation either"
-        assert cell.epoch() is None
+        assert cell.pools.epoch() is None
 
 
 @pytest.mark.chaos
@@ -292,12 +291,12 @@ def test_a_fifo_pool_keeps_its_order_with_two_live_schedulers(store_url: str, tm
     with made_cell(store_url, "fifo") as cell:
         serve(cell)
         join(cell, [MachineSpec(f"m{i}", (4000, 8 * GB)) for i in range(10)])
-        cell.set_pools(Pools((Pool("a", mode="fifo"),)), 0, 0, "ada")
+        cell.pools.set(Pools((Pool("a", mode="fifo"),)), 0, 0, "ada")
         with started_processes(cell, store_url, tmp_path, *members, lease_ms=6_000):
             submit(cell, [job(name, "a", 15) for name in names])
             until(lambda: [placed(cell, name) for name in names] == [15, 15, 10, 0], "the order of submission")
             check(cell)
-            assert not any(fact.event[0] == "evicted" for fact in cell.facts(most=100_000))
+            assert not any(fact.event[0] == "evicted" for fact in cell.log.facts(most=100_000))
 
 
 def test_a_backup_holds_pools_what_they_hold_and_the_epoch(store_url: str) -> None:
@@ -305,18 +304,18 @@ def test_a_backup_holds_pools_what_they_hold_and_the_epoch(store_url: str) -> No
         serve(cell)
         join(cell, [MachineSpec("m", (8000, 8 * GB))])
         top = Pool("top", limits={"tasks": 9, "cpu": 6000})
-        stored = cell.set_pools(Pools((top, Pool("a", "top"), Pool("gone"))), 0, 0, "ada")
-        stored = cell.set_pools(Pools(stored.pools[:2]), stored.version, 0, "ada")
+        stored = cell.pools.set(Pools((top, Pool("a", "top"), Pool("gone"))), 0, 0, "ada")
+        stored = cell.pools.set(Pools(stored.pools[:2]), stored.version, 0, "ada")
         submit(cell, [job("x", "a")])
-        member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-        cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 4),))], Position(), 0))
+        member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+        cell.schedulers.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 4),))], Position(), 0))
         Publisher(cell).publish("batch/0", 5_000)
         other = restore(client, read_backup(cell, 6_000), "kept-again", 7_000, "ada", url=store_url)
         try:
-            assert other.pools() == stored
-            assert other.pool_use() == cell.pool_use() == {"top": PoolUse(1, 4, (4000, 4096))}
-            assert other.epoch() == cell.epoch()
-            later = other.set_pools(Pools((*stored.pools, Pool("new"))), stored.version, 0, "ada")
+            assert other.pools.get() == stored
+            assert other.pools.use() == cell.pools.use() == {"top": PoolUse(1, 4, (4000, 4096))}
+            assert other.pools.epoch() == cell.pools.epoch()
+            later = other.pools.set(Pools((*stored.pools, Pool("new"))), stored.version, 0, "ada")
             assert [pool.number for pool in later.pools] == [1, 2, 4]
             check(cell)
             assert verify(other).violations == ()

@@ -33,23 +33,23 @@ def test_a_server_that_syncs_each_write(monkeypatch: pytest.MonkeyPatch) -> None
             admin.config_set("appendfsync", "always")
             cell = create_cell(client, "default", durability=wanted, url=store.url)
             assert not cell.unchecked
-            cell.submit([job("j")], 0, "me")
+            cell.jobs.submit([job("j")], 0, "me")
             monkeypatch.setattr(connections, "LONGEST_SECONDS", 0.0)  # a connection is checked when it is opened anew
             for name, bad, good in (("no-appendfsync-on-rewrite", "yes", "no"), ("appendonly", "no", "yes")):
                 admin.config_set(name, bad)
                 with pytest.raises(Unsuitable, match=f"has {name} {bad}"):
-                    cell.submit([job("k")], 0, "me")
+                    cell.jobs.submit([job("k")], 0, "me")
                 with pytest.raises(Unsuitable, match=f"set {name} {good} there, or see omega cell durability"):
                     connect_cell(store.url, "default")
                 admin.config_set(name, good)
-            assert cell.submit([job("k")], 0, "me")[0].status == "new"
+            assert cell.jobs.submit([job("k")], 0, "me")[0].status == "new"
             checked_by_a_role(store.url, admin)
         store.kill()
         store.options = ("--appendonly", "no")
         store.start()
         create_cell(server.connect(store.url), "default", url=store.url).close()
         with pytest.raises(Unsuitable, match="has appendonly no"):  # another server has the address now
-            cell.submit([job("l")], 0, "me")
+            cell.jobs.submit([job("l")], 0, "me")
     with own_server("--appendonly", "yes", "--appendfsync", "always") as store:
         create_cell(server.connect(store.url), "default", durability=wanted, url=store.url).close()
         with server.connect(store.url) as admin:
@@ -67,7 +67,7 @@ def checked_by_a_role(url: str, admin: Any) -> None:
     admin.execute_command("ACL", "SETUSER", *line("person", "default", version, "pw").split()[1:])
     own = url.replace("unix://", "unix://omega-person:pw@")
     with closing(connect_cell(own, "default")) as there:
-        there.submit([job("mine")], 0, "me")
+        there.jobs.submit([job("mine")], 0, "me")
         assert there.unchecked
     omega = Omega(own, "default")
     assert omega.json("cell", "status")["durability"] == {

@@ -129,6 +129,6 @@ def test_an_agent_leaves_although_a_supervisor_stands_still(ground: Ground, guar
     assert time.monotonic() - began < 30
     assert not alive(pid)
     assert ground.group(name).unplaced == 1
-    assert not ground.cell.agents()
+    assert not ground.cell.executors.agents()
     if guard_too:
         os.kill(halted[1], signal.SIGCONT)

@@ -53,13 +53,13 @@ def test_a_job_at_which_a_policy_hangs_waits_alone(
 
 
 def why(cell: RedisCell, name: str) -> str:
-    job = cell.job(name)
+    job = cell.jobs.get(name)
     assert job is not None
     return str(explain_job(cell, job))
 
 
 def placed(cell: RedisCell) -> set[str]:
-    return {job.name for job in cell.jobs() if not job.pending}
+    return {job.name for job in cell.jobs.all() if not job.pending}
 
 
 @pytest.mark.chaos
@@ -100,11 +100,14 @@ def test_the_successor_on_another_computer_sets_the_job_aside(
         until(lambda: set(re.findall(r"[\w.]+ not return|hanging_policies.py", why(cell, f"{how}-1"))) >= SAID, "why")
         os.killpg(one.members["batch/0"].pid, signal.SIGKILL)
         with started_processes(cell, store_url, tmp_path / "other", "batch/1") as other:
-            until(lambda: f"{how}-1" in cell.figures().get("batch/1", {}).get("hung", {}), "it sets the job aside, too")
+            until(
+                lambda: f"{how}-1" in cell.schedulers.figures().get("batch/1", {}).get("hung", {}),
+                "it sets the job aside, too",
+            )
             good = {f"good-{n}" for n in range(5)}
             submit(cell, [simple_job(name) for name in sorted(good)])
             until(lambda: placed(cell) >= good, "the other jobs are placed", 60.0)
-            words = [fact.event for fact in cell.facts(0, 10_000)]
+            words = [fact.event for fact in cell.log.facts(0, 10_000)]
             before = words[: max(n for n, each in enumerate(words) if each[0] == "place")]
             hung = [each for each in before if each[:2] == ("enlist", "batch/1")][1:]
             assert hung == [], "it did not hang at the job before it placed the others"

@@ -90,36 +90,36 @@ def test_who_sleeps_is_roused_when_its_share_changes(store_url: str) -> None:
         )
         process._live = process._register()
         process.renew_lease(cell)
-        assert not cell.wait_for_work("batch/0", 0.01)
-        other = cell.register_scheduler("batch/1", "elsewhere", 60_000, 0)
+        assert not cell.schedulers.wait_for_work("batch/0", 0.01)
+        other = cell.schedulers.register("batch/1", "elsewhere", 60_000, 0)
         process.renew_lease(cell)
-        assert cell.wait_for_work("batch/0", 0.01)
+        assert cell.schedulers.wait_for_work("batch/0", 0.01)
         process.renew_lease(cell)
-        assert not cell.wait_for_work("batch/0", 0.01)
-        cell.deregister_scheduler(other, 0)
+        assert not cell.schedulers.wait_for_work("batch/0", 0.01)
+        cell.schedulers.deregister(other, 0)
         process.renew_lease(cell)
-        assert cell.wait_for_work("batch/0", 0.01)
+        assert cell.schedulers.wait_for_work("batch/0", 0.01)
 
 
 def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_leave(store_url: str) -> None:
     with made_cell(store_url, "waits") as cell:
-        cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
+        cell.schedulers.register("batch/0", "elsewhere", 60_000, 0)
         process = SupervisedScheduler(
             store_url, "waits", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000
         )
         process._stop()
         process.run()
         assert [fact.event[0] for fact in seen(cell)] == ["enlist"]
-        assert cell.members()["batch/0"][1]
+        assert cell.schedulers.members()["batch/0"][1]
 
 
 def test_a_name_whose_holder_moves_its_figures_is_refused_at_once(store_url: str) -> None:
     with made_cell(store_url, "moves-on") as cell:
-        holder = cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
+        holder = cell.schedulers.register("batch/0", "elsewhere", 60_000, 0)
         process = SupervisedScheduler(
             store_url, "moves-on", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000
         )
-        beats = threading.Timer(0.3, lambda: cell.renew_scheduler(holder, 60_000, {"seconds": 1.0}))
+        beats = threading.Timer(0.3, lambda: cell.schedulers.renew(holder, 60_000, {"seconds": 1.0}))
         beats.start()
         with pytest.raises(Duplicate):
             process._register()

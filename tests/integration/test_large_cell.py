@@ -49,12 +49,12 @@ def town(store_url: str) -> Iterator[Town]:
 def live(cell: RedisCell, member: Member, name: str) -> None:
     """Forty jobs of a task, placed on machine 0 with a transaction each; the tasks end one by one."""
     names = [f"{name}-{number}" for number in range(AT_ONCE)]
-    cell.submit([job(each, ONE) for each in names], 31, "ada")
+    cell.jobs.submit([job(each, ONE) for each in names], 31, "ada")
     outcomes = member.transact(*(Transaction(each, (Claim(0, 0, 1),)) for each in names))
     assert all(outcome.accepted for outcome in outcomes)
-    mine = [run.placement for run in cell.runs([0]) if run.job.startswith(f"{name}-")]
+    mine = [run.placement for run in cell.machines.runs([0]) if run.job.startswith(f"{name}-")]
     for placement in mine:
-        cell.end([TaskEnd(0, placement, EndKind.FINISHED)], 32, "simulated")
+        cell.executors.end([TaskEnd(0, placement, EndKind.FINISHED)], 32, "simulated")
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def check_copy(town: Town, name: str) -> None:
 
 
 def test_the_cell_has_every_kind_of_entry(town: Town) -> None:
-    facts = town.cell.facts(most=1_000_000)
+    facts = town.cell.log.facts(most=1_000_000)
     assert town.cell.counters()["version"] >= VERSIONS
     assert {fact.event[0] for fact in facts} == {*FORMS}
 
@@ -197,10 +197,10 @@ def test_a_backup_while_four_schedulers_commit(town: Town, store_url: str, besid
 
 def commit(cell: RedisCell, member: Member, name: str, machine: int) -> None:
     """A job of three tasks is placed; some end."""
-    cell.submit([job(name, TaskGroup((1, 1), 3))], 40, "ada")
+    cell.jobs.submit([job(name, TaskGroup((1, 1), 3))], 40, "ada")
     member.transact(Transaction(name, (Claim(machine, 0, 3),)))
-    mine = [run.placement for run in cell.runs([machine]) if run.job == name]
-    cell.end([TaskEnd(machine, placement, EndKind.FINISHED, "0-1") for placement in mine], 41, "simulated")
+    mine = [run.placement for run in cell.machines.runs([machine]) if run.job == name]
+    cell.executors.end([TaskEnd(machine, placement, EndKind.FINISHED, "0-1") for placement in mine], 41, "simulated")
 
 
 @pytest.mark.parametrize("at", [0.1, 0.5, 0.9])

@@ -29,9 +29,11 @@ KINDS = {
 @pytest.mark.parametrize("moment", ["at once", pytest.param("amid its calls", marks=pytest.mark.chaos)])
 def test_each_kind_of_process_ends(tmp_path: Path, moment: str) -> None:
     def started() -> bool:
-        executors = cell.executor_records()
+        executors = cell.executors.records()
         served = (tmp_path / "web.out").read_text()
-        return bool(cell.members() and cell.agents() and "own" in executors and "127.0.0.1" in served)
+        return bool(
+            cell.schedulers.members() and cell.executors.agents() and "own" in executors and "127.0.0.1" in served
+        )
 
     with own_server() as server, made_cell(server.url, "leaves") as cell, ExitStack() as stack:
         words = [sys.executable, "-m", "omega.cli.main", "--store", server.url, "--cell", cell.name]

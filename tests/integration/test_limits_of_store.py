@@ -66,22 +66,22 @@ def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
         ) as group,
     ):
         submit(cell, running)
-        until(lambda: not cell.queue_depths(), "all are placed")
+        until(lambda: not cell.schedulers.queue_depths(), "all are placed")
         halt(group, "batch/0")
         submit(cell, waiting)
         set_maxmemory(server.url, 1)
         resume(group, "batch/0")
 
         with pytest.raises(StoreFull) as refusal:
-            cell.submit([simple_job("one-more")], 0, "ada")
+            cell.jobs.submit([simple_job("one-more")], 0, "ada")
         assert str(refusal.value) == f"the store at {server.url} {FULL}"
         group.start("batch/1")
         until(lambda: words_of(group, "batch/1"), "one that starts waits, and says why")
         assert group.dead() == {}
         until(lambda: words_of(group, "batch/0"), "the scheduler says why it waits")
         until(lambda: len(seen(cell, "finished")) == len(running), "what runs can end")
-        assert cell.members()["batch/0"][1]
-        assert sum(cell.queue_depths().values()) == len(waiting)
+        assert cell.schedulers.members()["batch/0"][1]
+        assert sum(cell.schedulers.queue_depths().values()) == len(waiting)
 
         set_maxmemory(server.url, 0)
         until(lambda: not unfinished(cell), "the rest is placed, and ends")
@@ -96,20 +96,20 @@ def test_a_full_store_refuses_a_commit_whole(store_url: str) -> None:
     with own_server() as server, made_cell(server.url, "full-commit", 2) as cell:
         serve(cell)
         submit(cell, [simple_job("job", 4)])
-        membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
+        membership = cell.schedulers.register("batch/0", "nonce", 60_000, 0)
         transaction = Transaction("job", (Claim(0, 0, 2), Claim(1, 0, 2)))
         # Once before, so that the script is known: what is refused is the write.
-        cell.commit(CommitRequest(membership, 1, [transaction._replace(job="another")], Position(), 0))
+        cell.schedulers.commit(CommitRequest(membership, 1, [transaction._replace(job="another")], Position(), 0))
         before = cell.counters()
         set_maxmemory(server.url, 1)
         with pytest.raises(StoreFull) as refusal:
-            cell.commit(CommitRequest(membership, 2, [transaction], Position(), 0))
+            cell.schedulers.commit(CommitRequest(membership, 2, [transaction], Position(), 0))
         assert str(refusal.value) == f"the store at {server.url} {FULL}"
         assert cell.counters() == before
         check(cell)
         set_maxmemory(server.url, 0)
-        cell.resend()
-        assert [outcome.placed for outcome in cell.finish().outcomes] == [4]
+        cell.schedulers.resend()
+        assert [outcome.placed for outcome in cell.schedulers.finish().outcomes] == [4]
         check(cell)
 
 
@@ -145,13 +145,13 @@ def test_a_read_only_store_is_waited_out(
         until(lambda: seen(cell, "finished"), "all are at work, the executor too")
         turn(server.url, True)
         with pytest.raises(ReadOnly) as refusal:
-            cell.submit(jobs[20:], 0, "ada")
+            cell.jobs.submit(jobs[20:], 0, "ada")
         assert str(refusal.value) == f"the store at {server.url} {why}"
         late = ("batch/1", "agent/late")
         for member in late:
             group.start(member)
         until(lambda: all(words_of(group, member) for member in (*members, *late)), "all say why they wait")
-        until(lambda: not any(alive for _, alive, _ in cell.members().values()), "their leases end")
+        until(lambda: not any(alive for _, alive, _ in cell.schedulers.members().values()), "their leases end")
         version = cell.counters()["version"]
         turn(server.url, False)
         submit_again(cell, jobs[20:])

@@ -50,7 +50,7 @@ def same(cell: RedisCell, mirror: CellMirror, at_ms: int) -> None:
     """The mirror has the jobs and machines of the cell, after one reading."""
     mirror.read(at_ms)
     for taken, made in (
-        (mirror.jobs(), jobs.list_jobs(cell, cell.job_page(), at_ms)),
+        (mirror.jobs(), jobs.list_jobs(cell, cell.jobs.page(), at_ms)),
         (mirror.machines(), machines.list_machines(cell, machines.page(cell))),
     ):
         assert json.loads(json.dumps(taken)) == json.loads(json.dumps(made))
@@ -59,8 +59,8 @@ def same(cell: RedisCell, mirror: CellMirror, at_ms: int) -> None:
 @pytest.mark.parametrize("more", [0, 1, 3], ids=["fewer", "as many", "more"])
 def test_versions_that_a_failover_took_back_are_gone(cell: RedisCell, mirror: CellMirror, more: int) -> None:
     agreed, back = mirror.index, copied(cell)
-    cell.hold("before", 0, "ada")
-    cell.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+    cell.jobs.hold("before", 0, "ada")
+    cell.machines.set_state(0, MachineState.DRAINED, 0, "ada")
     submit(cell, [simple_job("lost")])
     mirror.read(2_000)
     lost = mirror.index
@@ -94,9 +94,9 @@ def test_everything_is_read_again_when_the_lost_versions_are_not_known(cell: Red
 def test_a_gap_in_the_log_is_noted_and_jobs_are_read_again(cell: RedisCell, mirror: CellMirror) -> None:
     before = mirror.index
     submit(cell, [simple_job("in the gap".replace(" ", "-"))])
-    cell.stop("before", 0, "ada", JobState.STOPPED)
+    cell.jobs.stop("before", 0, "ada", JobState.STOPPED)
     client: Any = cell.client
-    client.xtrim(cell._prefix + "log", maxlen=0)
+    client.xtrim(cell.prefix + "log", maxlen=0)
     submit(cell, [simple_job("after")])
     same(cell, mirror, 2_000)
     same(cell, mirror, 3_000)
@@ -109,8 +109,8 @@ def test_a_gap_in_the_log_is_noted_and_jobs_are_read_again(cell: RedisCell, mirr
 def test_an_entry_that_cannot_be_read_lets_all_be_read_again(cell: RedisCell, mirror: CellMirror) -> None:
     submit(cell, [simple_job("named-by-it")])
     client: Any = cell.client
-    last = client.xrevrange(cell._prefix + "log", count=1)[0][0]
-    client.xdel(cell._prefix + "log", last)
+    last = client.xrevrange(cell.prefix + "log", count=1)[0][0]
+    client.xdel(cell.prefix + "log", last)
     submit(cell, [simple_job("next")])
     same(cell, mirror, 2_000)
     assert ids(mirror) == ["before", "named-by-it", "next"]
@@ -137,13 +137,13 @@ def test_another_cell_of_the_name_has_nothing_of_the_one_before(
 def test_records_that_cannot_be_read_are_left_out_as_in_lists(cell: RedisCell, store_url: str) -> None:
     submit(cell, [simple_job("damaged"), simple_job("whole")])
     client: Any = cell.client
-    client.hset(cell._prefix + "jobs", "damaged", b"\x00nothing")
-    client.hset(cell._prefix + "stats", "batch/9", b"\xc1")
+    client.hset(cell.prefix + "jobs", "damaged", b"\x00nothing")
+    client.hset(cell.prefix + "stats", "batch/9", b"\xc1")
     with closing(RedisCell.connect(store_url, cell.name)) as own:
         mirror = CellMirror(own, "store")
         same(cell, mirror, 2_000)
         assert ids(mirror) == ["before", "whole"]
-        cell.hold("before", 0, "ada")
+        cell.jobs.hold("before", 0, "ada")
         same(cell, mirror, 3_000)
 
 
@@ -152,7 +152,7 @@ def test_a_round_that_failed_is_continued(cell: RedisCell, mirror: CellMirror, m
     own: Any = mirror.cell
     for number, name in enumerate(("sync", "log_entries", "members", "jobs_by_id", "specs", "runs", "sums")):
         submit(cell, [simple_job(f"j{number}")])
-        cell.set_machine_state(0, (MachineState.DRAINED, MachineState.UP)[number % 2], 0, "ada")
+        cell.machines.set_state(0, (MachineState.DRAINED, MachineState.UP)[number % 2], 0, "ada")
 
         def away(*_: object, **__: object) -> None:
             raise Unreachable("no answer")
@@ -173,20 +173,20 @@ def test_conflicts_name_the_last_change_of_the_machine(cell: RedisCell, mirror: 
     from omega.cellstate.replies import CommitRequest
     from omega.cellstate.transaction import Claim, Detection, Position, Transaction
 
-    one, two = (cell.register_scheduler(f"batch/{number}", "n", 60_000, 0) for number in range(2))
+    one, two = (cell.schedulers.register(f"batch/{number}", "n", 60_000, 0) for number in range(2))
     submit(cell, [simple_job("a"), simple_job("b")])
-    room = cell.machines_at([0])[0].capacity[0] // cell.job("a").groups[0].need[0]  # type: ignore[union-attr]
+    room = cell.machines.at([0])[0].capacity[0] // cell.jobs.get("a").groups[0].need[0]  # type: ignore[union-attr]
     fill = [simple_job(f"full-{number}") for number in range(room)]
     submit(cell, fill)
     placed = [Transaction(each.id, (Claim(0, 0, 1),)) for each in fill]
-    cell.commit(CommitRequest(one, 1, placed, Position(), 500))
-    cell.commit(CommitRequest(two, 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 600))
+    cell.schedulers.commit(CommitRequest(one, 1, placed, Position(), 500))
+    cell.schedulers.commit(CommitRequest(two, 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 600))
     moved = Transaction("b", (Claim(0, 0, 1, seen=0),), detection=Detection.COARSE)
-    cell.commit(CommitRequest(two, 2, [moved], Position(), 700))
+    cell.schedulers.commit(CommitRequest(two, 2, [moved], Position(), 700))
     mirror.read(1_000)
     (row,) = mirror.conflicts()["rows"]
     assert (row["loser"], row["winner"], row["count"], row["fine"], row["coarse"]) == ("batch/1", "batch/0", 2, 1, 1)
-    assert row["machines"] == [{"machine": cell.machines_at([0])[0].name, "index": 0, "count": 2}]
+    assert row["machines"] == [{"machine": cell.machines.at([0])[0].name, "index": 0, "count": 2}]
     assert [each["verdict"] for each in row["transactions"]] == ["moved", "full"]
     assert {each["winner"]["kind"] for each in row["transactions"]} == {"place"}
 
@@ -253,7 +253,7 @@ def test_machines_that_were_not_read_yet_keep_their_attributes_for_a_job_that_de
 ) -> None:
     """The first round reads some machines, and explains a pending job by the attributes of all."""
     monkeypatch.setattr("omega.queries.mirror.loading.MACHINES_AT_ONCE", 2)
-    cell.join("simulated", [MachineSpec(f"r{i}", (4, 4), {"rack": f"r{i}"}) for i in range(5)], 0)
+    cell.machines.join("simulated", [MachineSpec(f"r{i}", (4, 4), {"rack": f"r{i}"}) for i in range(5)], 0)
     group = TaskGroup((1, 1), 1, spec={"constraints": ["rack == 'none'"]})
     submit(cell, [JobSpec("asks", "asks", "batch", (group,))])
     with closing(RedisCell.connect(store_url, cell.name)) as own:

@@ -53,12 +53,12 @@ def test_clients_and_roles_follow_an_address_that_leads_to_another_server(
 
         def registered() -> bool:
             with suppress(redis.RedisError):
-                return bool(seen.members()) and bool(seen.agents())
+                return bool(seen.schedulers.members()) and bool(seen.executors.agents())
             return False
 
         until(registered, "both roles registered with the other server")
         assert time.monotonic() - moved < 2 * LEASE_MS / 1000
-        seen.submit([simple_job("there")], 0, "ada")
+        seen.jobs.submit([simple_job("there")], 0, "ada")
         with connect(first.url) as there:
             assert there.info("server")["process_id"] == _pid(second)
         limit = 2 * connections.LONGEST_SECONDS

@@ -30,13 +30,15 @@ CREATORS = 4
 def furnished(url: str, name: str) -> None:
     """Create a cell with settings, machines and work."""
     cell = create_cell(connect(url), name, Dimensions(("cpu", "memory", "gpu")), keep_jobs=7, keep_ms=8_000, url=url)
-    cell.set_limits("batch", Limits((900, None, 3), 5, (10, 99)), 1, "me")
-    cell.set_limits("service", Limits((None, 70, None), None, (0, 1_000)), 1, "me")
+    cell.pools.set_limits("batch", Limits((900, None, 3), 5, (10, 99)), 1, "me")
+    cell.pools.set_limits("service", Limits((None, 70, None), None, (0, 1_000)), 1, "me")
     pools = (Pool("a", weight=3.0), Pool("b", "a", limits={"cpu": 9}), Pool("c", tree="fast"))
-    cell.set_pools(Pools(pools, (PoolTree("main"), PoolTree("fast", machines="kind == 'fast'"))), None, 1, "me")
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec("m0", (4_000, 4_096, 1))], 1)
-    cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1, 0), 3),), precedence=20, spec={"pool": "b"})], 2, "me")
+    cell.pools.set(Pools(pools, (PoolTree("main"), PoolTree("fast", machines="kind == 'fast'"))), None, 1, "me")
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec("m0", (4_000, 4_096, 1))], 1)
+    cell.jobs.submit(
+        [JobSpec("j", "j", "batch", (TaskGroup((1, 1, 0), 3),), precedence=20, spec={"pool": "b"})], 2, "me"
+    )
     cell.close()
 
 
@@ -73,7 +75,7 @@ def test_every_setting_is_copied_and_no_work(store_url: str, source: str) -> Non
     assert before.limits["batch"] == after.limits["batch"] == Limits((900, None, 3), 5, (10, 99))
     assert {pool.name for pool in after.pools.pools} == {"a", "b", "c"}
     cell = connect_cell(store_url, name)
-    assert (cell.machine_count(), cell.job_count(), cell.kinds()["batch"].jobs) == (0, 0, 0)
+    assert (cell.machines.count(), cell.jobs.count(), cell.pools.kinds()["batch"].jobs) == (0, 0, 0)
     assert verify(cell).ok
     cell.close()
 

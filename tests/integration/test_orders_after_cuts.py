@@ -26,7 +26,7 @@ def ground(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 def submit(ground: Ground, command: str, at_ms: int) -> None:
     spec = {"command": ["sh", "-c", command], "grace": 500}
-    ground.cell.submit([JobSpec("nightly", "nightly", "batch", (TaskGroup((100, 64), 1, 0, spec),))], at_ms, "ada")
+    ground.cell.jobs.submit([JobSpec("nightly", "nightly", "batch", (TaskGroup((100, 64), 1, 0, spec),))], at_ms, "ada")
 
 
 def place(ground: Ground) -> None:
@@ -54,7 +54,7 @@ def look_until(agent: Agent, true: Callable[[], object], what: str) -> None:
 
 
 def output(ground: Ground) -> str:
-    job = ground.cell.job("nightly")
+    job = ground.cell.jobs.get("nightly")
     assert job is not None
     text: str = TaskLog.of(ground.cell, job, 0, None, "stdout").as_json()["text"]
     return text

@@ -19,7 +19,7 @@ def job(name: str, pool: str) -> JobSpec:
 
 
 def held(cell: RedisCell, pool: str) -> int:
-    jobs = [found for name in (f"{pool}0", f"{pool}1") if (found := cell.job(name)) is not None]
+    jobs = [found for name in (f"{pool}0", f"{pool}1") if (found := cell.jobs.get(name)) is not None]
     return sum(group.placed for found in jobs for group in found.groups)
 
 
@@ -31,7 +31,7 @@ def test_a_late_pool_reaches_its_share_by_evictions_that_the_audit_confirms(stor
         made_cell(store_url, "shares", MACHINES, resources=("cpu", "memory", "user_slots")) as cell,
         started_processes(cell, store_url, tmp_path, "batch/0", "batch/1", f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
-        cell.set_pools(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=quick),)), cell.pools().version, 0, "ada")
+        cell.pools.set(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=quick),)), cell.pools.get().version, 0, "ada")
         submit(cell, [job("a0", "a"), job("a1", "a")])
         until(lambda: held(cell, "a") == 24, "the cell is full")
         submit(cell, [job("b0", "b"), job("b1", "b")])

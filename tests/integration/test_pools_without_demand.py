@@ -50,30 +50,33 @@ class Crowd:
     def weigh(self) -> None:
         pools, before = (
             [Pool(name, weight=self.rng.choice((1.0, 2.0, 3.0))) for name in (*NAMES, *SPARE)],
-            self.cell.pools(),
+            self.cell.pools.get(),
         )
-        self.cell.set_pools(Pools(tuple(pools), before.trees), before.version, 0, "ada")
+        self.cell.pools.set(Pools(tuple(pools), before.trees), before.version, 0, "ada")
 
     def submit(self, pool: str = "") -> None:
         self.count += 1
         name, spec = f"j{self.count}", {"pool": pool or self.rng.choice(NAMES), "user": "ada"}
-        self.cell.submit([JobSpec(name, name, "batch", (TaskGroup((1_000, 64), 4, 60_000),), spec=spec)], 0, "ada")
+        self.cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1_000, 64), 4, 60_000),), spec=spec)], 0, "ada")
         self.made.append(name)
 
     def stop(self) -> None:
         if self.made:
-            self.cell.stop(self.made.pop(self.rng.randrange(len(self.made))), 0, "ada")
+            self.cell.jobs.stop(self.made.pop(self.rng.randrange(len(self.made))), 0, "ada")
 
     def surround(self) -> None:
         """Submit to one pool after another until an epoch is published: the last jobs come while it is made."""
         for name in self.made:
-            self.cell.stop(name, 0, "ada")
+            self.cell.jobs.stop(name, 0, "ada")
         self.made.clear()
         self.submit("a")
-        before = self.cell.epoch_mark()
-        until(lambda: (mark := self.cell.epoch_mark()).now_ms - mark.at_ms > 930 or mark.number > before.number, "due")
+        before = self.cell.pools.epoch_mark()
+        until(
+            lambda: (mark := self.cell.pools.epoch_mark()).now_ms - mark.at_ms > 930 or mark.number > before.number,
+            "due",
+        )
         for pool in SPARE:
-            if self.cell.epoch_mark().number > before.number:
+            if self.cell.pools.epoch_mark().number > before.number:
                 break
             self.submit(pool)
 

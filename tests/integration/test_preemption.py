@@ -28,7 +28,7 @@ def job(name: str, count: int, cpu: int, precedence: int = 0, *, ms: int, kind: 
 
 
 def running(cell: RedisCell, job_id: str) -> int:
-    found = cell.job(job_id)
+    found = cell.jobs.get(job_id)
     return sum(group.placed for group in found.groups) if found else 0
 
 
@@ -65,4 +65,4 @@ def test_gangs_that_each_need_more_than_half_of_the_cell_take_turns(store_url: s
         until(lambda: not unfinished(cell), "every gang runs to its end")
         ledger = check_all_ended(cell, gangs)
         assert set(ledger.by) <= {f"{kind}/0", f"{kind}/1"}
-        assert {cell.job(gang.id).state for gang in gangs} == {4}  # type: ignore[union-attr]
+        assert {cell.jobs.get(gang.id).state for gang in gangs} == {4}  # type: ignore[union-attr]

@@ -56,10 +56,10 @@ def test_6_000_tasks_are_placed_once_though_a_scheduler_dies_and_another_comes(s
         for number, wave in enumerate(waves):
             submit(cell, wave)
             if number == len(waves) // 2:
-                assert cell.queue_depths()
+                assert cell.schedulers.queue_depths()
                 group.kill("batch/1")
                 group.start("batch/3")
-            until(lambda: sum(cell.queue_depths().values()) < WAVE // 2, "most of the wave is placed")
+            until(lambda: sum(cell.schedulers.queue_depths().values()) < WAVE // 2, "most of the wave is placed")
         until(lambda: seen(cell, "lapse", "batch/1"), "the others find out that one is gone")
         until(lambda: not unfinished(cell), "every task runs to its end")
         ledger = check_all_ended(cell, [*jobs, *probes])
@@ -81,11 +81,11 @@ def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_p
         await_sharing(cell, "batch/0", "batch/1")
         group.kill("batch/1")
         submit(cell, jobs)
-        until(lambda: not cell.queue_depths(), "the survivor places all")
+        until(lambda: not cell.schedulers.queue_depths(), "the survivor places all")
         until(lambda: seen(cell, "lapse", "batch/1"), "its record is removed")
         placed = {fact.event[3]: fact.by for fact in seen(cell, "place") if fact.event[3].startswith("moves")}
         assert placed == dict.fromkeys((job.id for job in jobs), "batch/0")
-        assert list(cell.members()) == ["batch/0"]
+        assert list(cell.schedulers.members()) == ["batch/0"]
         check(cell)
 
 
@@ -116,14 +116,15 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
         serve(cell)
         submit(cell, [simple_job("before")])
         until(
-            lambda: figure_totals(cell.figures().get("batch/0", {}))["accepted"] == 1, "a heartbeat has its transaction"
+            lambda: figure_totals(cell.schedulers.figures().get("batch/0", {}))["accepted"] == 1,
+            "a heartbeat has its transaction",
         )
         group.kill("batch/0")
         group.start("batch/0")
         submit(cell, [simple_job("after")])
         until(lambda: len(seen(cell, "place")) == 2, "its successor works")
         until(
-            lambda: figure_totals(cell.figures().get("batch/0", {}))["accepted"] == 2,
+            lambda: figure_totals(cell.schedulers.figures().get("batch/0", {}))["accepted"] == 2,
             "it carries on its predecessor's counts",
         )
         assert group.dead() == {}
@@ -147,7 +148,7 @@ def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: 
         assert ended(group, "batch/0") == 0
         assert words_of(group, "batch/0") == []
         assert [fact.event[1] for fact in seen(cell, "leave")] == ["batch/0"]
-        assert set(cell.members()) == {"batch/1", "service/0"}
+        assert set(cell.schedulers.members()) == {"batch/1", "service/0"}
         until(lambda: not unfinished(cell), "the rest ends without it")
         check_all_ended(cell, jobs)
         assert not seen(cell, "lapse")
@@ -161,11 +162,11 @@ def test_a_scheduler_told_to_stop_as_soon_as_it_has_its_name_leaves_too(store_ur
     ):
         for number in range(3):
             group.start(f"batch/{number}")
-            until(lambda: len(cell.members()) == 1, "it has its name")
+            until(lambda: len(cell.schedulers.members()) == 1, "it has its name")
             group.members[f"batch/{number}"].send_signal(signal.SIGTERM)
             assert ended(group, f"batch/{number}") == 0
         assert [fact.event[1] for fact in seen(cell, "leave")] == list(group.members)
-        assert cell.members() == {}
+        assert cell.schedulers.members() == {}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_a_scheduler_that_slept_past_its_lease_starts_anew(
         await_sharing(cell, "batch/0", *others)
         submit(cell, batch[: len(batch) // 2])
         halt(group, "batch/0")
-        until(lambda: not cell.members().get("batch/0", (0, False, {}))[1], "its lease ends")
+        until(lambda: not cell.schedulers.members().get("batch/0", (0, False, {}))[1], "its lease ends")
         lapsed_at = cell.counters()["version"]
         submit(cell, batch[len(batch) // 2 :])
         if others:
@@ -219,7 +220,7 @@ def test_all_schedulers_die_and_come_back(store_url: str, tmp_path: Path) -> Non
             group.kill(member)
         submit(cell, jobs[len(jobs) // 2 :])
         assert unfinished(cell)
-        until(lambda: not any(alive for _, alive, _ in cell.members().values()), "their leases end")
+        until(lambda: not any(alive for _, alive, _ in cell.schedulers.members().values()), "their leases end")
         for member in members:
             group.start(member)
         group.wait_ready(cell)
@@ -241,13 +242,15 @@ def test_the_executor_dies_and_comes_back(store_url: str, tmp_path: Path) -> Non
         group.kill(f"simulated/{DEFAULT_EXECUTOR}")
         submit(cell, jobs[len(jobs) // 2 :])
         # What is evicted meanwhile leaves only when the executor is back to say so (semantics 2).
-        runs = [run for run in cell.runs(range(20)) if not run.leaving]
-        cell.end([TaskEnd(run.machine, run.placement, EndKind.EVICTED, "*", "drain") for run in runs[::3]], 0, "ada")
+        runs = [run for run in cell.machines.runs(range(20)) if not run.leaving]
+        cell.executors.end(
+            [TaskEnd(run.machine, run.placement, EndKind.EVICTED, "*", "drain") for run in runs[::3]], 0, "ada"
+        )
         group.start(f"simulated/{DEFAULT_EXECUTOR}")
         until(lambda: not unfinished(cell), "all is done")
         check_all_ended(cell, jobs)
         assert seen(cell, "left")
-        assert not any(run.leaving for run in cell.runs(range(20)))
+        assert not any(run.leaving for run in cell.machines.runs(range(20)))
 
 
 @pytest.mark.chaos
@@ -265,19 +268,25 @@ def test_a_job_larger_than_any_machine_sleeps_until_one_is_large_enough(store_ur
     ):
         submit(cell, large)
         submit(cell, small)
-        until(lambda: sum(cell.queue_depths().values()) == len(large), "what fits is placed")
+        until(lambda: sum(cell.schedulers.queue_depths().values()) == len(large), "what fits is placed")
         until(lambda: unfinished(cell) == 9, "and ends")
-        until(lambda: [figures["blocked"] for figures in cell.figures().values()] == [3, 1], "what does not fit sleeps")
-        until(lambda: not any(figures["queued"] for figures in cell.figures().values()), "the figures are newer")
-        until(lambda: cell.figures()["batch/0"]["seconds"] > 1, "a while passes")
-        figures = cell.figures().values()
+        until(
+            lambda: [figures["blocked"] for figures in cell.schedulers.figures().values()] == [3, 1],
+            "what does not fit sleeps",
+        )
+        until(
+            lambda: not any(figures["queued"] for figures in cell.schedulers.figures().values()),
+            "the figures are newer",
+        )
+        until(lambda: cell.schedulers.figures()["batch/0"]["seconds"] > 1, "a while passes")
+        figures = cell.schedulers.figures().values()
         assert [(each["conflicts"], each["abandoned"], each["queued"]) for each in figures] == [(0, 0, 0)] * 2
         assert sum(each["transactions"] for each in figures) == len(small)
         join(cell, [MachineSpec("big", (40_000, 65_536))])
         until(lambda: unfinished(cell) == 1, "the big machine takes them")
         assert group.dead() == {}
         assert [words_of(group, member) for member in group.members] == [[]] * 3
-        larger = cell.job("larger")
+        larger = cell.jobs.get("larger")
         assert larger is not None
         assert larger.pending
         check(cell)

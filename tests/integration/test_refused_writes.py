@@ -88,8 +88,8 @@ def test_metrics_have_it(server: Server, tmp_path: Path, monkeypatch: pytest.Mon
         made_cell(server.url, "measured") as cell,
         started_processes(cell, server.url, tmp_path, "batch/0", lease_ms=900),
     ):
-        until(lambda: cell.figures().get("batch/0", {}).get("metrics"), "its figures name the endpoint")
-        url = str(cell.figures()["batch/0"]["metrics"])
+        until(lambda: cell.schedulers.figures().get("batch/0", {}).get("metrics"), "its figures name the endpoint")
+        url = str(cell.schedulers.figures()["batch/0"]["metrics"])
 
         def gauge() -> str:
             text = str(urllib.request.urlopen(url, timeout=5).read().decode())  # noqa: S310 - of this test
@@ -113,12 +113,12 @@ def test_agents_without_a_scheduler_keep_their_leases_through_a_restart(
         made_cell(server.url, "restarted") as cell,
         started_processes(cell, server.url, tmp_path, "agent/h1", lease_ms=2_000),
     ):
-        before = cell.agents()["h1"]
+        before = cell.executors.agents()["h1"]
         for _ in range(2):
             server.kill()
             server.start()
             beat = cell.client.pttl(f"omega:1:{{{cell.name}}}:lease:agent/h1")
             until(lambda: cell.client.pttl(f"omega:1:{{{cell.name}}}:lease:agent/h1") > 7_000, "it renews its lease")
             assert int(str(beat)) < 8_001
-        assert cell.agents()["h1"] == before
-        assert [fact.event[0] for fact in cell.facts() if fact.event[0] in ("lapse", "leave")] == []
+        assert cell.executors.agents()["h1"] == before
+        assert [fact.event[0] for fact in cell.log.facts() if fact.event[0] in ("lapse", "leave")] == []

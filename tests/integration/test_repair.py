@@ -35,7 +35,7 @@ def town(store_url: str) -> Iterator[Town]:
 
 def indexes(town: Town) -> dict[str, dict[bytes, Any]]:
     """What is stored of every index, lists in any order."""
-    reading = town.cell.read_records()
+    reading = town.cell.log.read_records()
     assert reading is not None
     return {
         key: {field: value for field, value in _fields(content).items() if derive.follows(key, field)}
@@ -74,10 +74,10 @@ def test_all_indexes_at_once_are_written_anew_and_the_cell_goes_on(town: Town) -
     assert plan.differences
     report = verify(cell)
     assert report.ok, report.violations
-    assert cell.sync(Position()).full
-    cell.submit([job("afterwards", SMALL)], 50, "ada")
-    cell.join("simulated", [MachineSpec("later", (4000, 4000))], 50)
-    index = town.cell.machine_index("later")
+    assert cell.schedulers.sync(Position()).full
+    cell.jobs.submit([job("afterwards", SMALL)], 50, "ada")
+    cell.machines.join("simulated", [MachineSpec("later", (4000, 4000))], 50)
+    index = town.cell.machines.index_of("later")
     assert index is not None
     assert town.commit("afterwards", Claim(index, 0, 4)) == 4
     assert town.end("afterwards", index, EndKind.FINISHED) == 4
@@ -110,7 +110,7 @@ def test_nothing_is_written_when_somebody_changes_the_cell(town: Town, moment: s
     other = RedisCell.open(town.client, town.cell.name)
 
     def change() -> None:
-        other.submit([job("meanwhile", SMALL)], 60, "ada")
+        other.jobs.submit([job("meanwhile", SMALL)], 60, "ada")
 
     def agrees(_: Plan) -> bool:
         if moment == "while somebody agrees":

@@ -182,10 +182,10 @@ def test_a_task_ends_with_its_lease_though_agent_and_supervisor_stand_still(
 
 
 def stop(stage: Stage, job: str) -> None:
-    stage.ground.cell.stop(job, 0, "ada")
-    stage.ground.cell.housekeep(0, "ada")
-    index = stage.ground.cell.machine_index("h1") or 0
-    look_until(stage.agent, lambda: not stage.ground.cell.runs([index]), "it is gone")
+    stage.ground.cell.jobs.stop(job, 0, "ada")
+    stage.ground.cell.jobs.housekeep(0, "ada")
+    index = stage.ground.cell.machines.index_of("h1") or 0
+    look_until(stage.agent, lambda: not stage.ground.cell.machines.runs([index]), "it is gone")
 
 
 def left(stage: Stage, job: str) -> list[int]:
@@ -251,7 +251,7 @@ def test_a_health_command_runs_in_the_container(ground: Ground, engine: Engine) 
     command = ["sh", "-c", "echo $CONTAINER > seen; exit 9"]
     health = {"command": command, "grace": 2_000, "failures": 1, "timeout": 10_000}  # the container starts meanwhile
     spec = {"command": ["sh", "-c", LOOP], "runner": "r", "image": "i", "grace": 100, "health": health}
-    ground.cell.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 64), 1, 0, spec),))], 0, "ada")
+    ground.cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 64), 1, 0, spec),))], 0, "ada")
     ground.place("a")
     look_until(agent, lambda: ground.group("a").failed, "it is unhealthy")
     assert ground.told("failed") == ["health command: exit 9"]
@@ -307,5 +307,5 @@ def test_an_agent_drops_attributes_of_runners_that_its_computer_lost(ground: Gro
     ground.agent(attributes={"runner.podman": "5.0", "rack": "r1"})
     ground.agents.pop().leave()
     ground.agent(attributes={"runner.docker": "28.0"})
-    (described,) = ground.cell.described([ground.cell.machine_index("h1") or 0])
+    (described,) = ground.cell.machines.described([ground.cell.machines.index_of("h1") or 0])
     assert dict(described[1]) == {"rack": "r1", "runner.docker": "28.0"}

@@ -67,13 +67,16 @@ def show_none(url: str, password: str, tmp_path: Path) -> None:
             program("up", "--batch", "0", "--service", "0", "--mapreduce", "1", state=state, store=store),
             program("scheduler", "run", "batch", "--instances", "2", state=state, store=store),
         ):
-            until(lambda: len([1 for _, alive, _ in cell.members().values() if alive]) == 3, "three schedulers live")
-            until(lambda: any(agent.lives for agent in cell.agents().values()), "the agent lives")
+            until(
+                lambda: len([1 for _, alive, _ in cell.schedulers.members().values() if alive]) == 3,
+                "three schedulers live",
+            )
+            until(lambda: any(agent.lives for agent in cell.executors.agents().values()), "the agent lives")
             extra = {"command": ["sh", "-c", f"env > {tmp_path}/task; touch {tmp_path}/runs; sleep 60"], "grace": 100}
             (job,) = load(
                 [JobFile("m.yaml", MAPREDUCE.format(place=tmp_path), local=True)], cell.dimensions, lambda: "mr"
             )
-            cell.members()
+            cell.schedulers.members()
             submit(cell, [JobSpec("t", "t", "batch", (TaskGroup((100, 64), 1, 0, extra),)), job])
             until(lambda: (tmp_path / "runs").exists() and (tmp_path / "on").exists(), "task and mapper run")
             assert leaks(password) == []

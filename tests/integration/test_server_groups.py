@@ -15,7 +15,7 @@ from omega.cellstate.connections import slot_of
 from omega.cellstate.errors import OmegaError, Unsuitable
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.store import cells, connect_cell, create_cell
 from omega.cellstate.verify import verify
 from tests.conftest import ROOT
@@ -30,7 +30,7 @@ def job(name: str) -> JobSpec:
     return JobSpec(name, name, "batch", (TaskGroup((1, 1), 3),))
 
 
-def created(url: str, name: str = "default") -> StoredCell:
+def created(url: str, name: str = "default") -> RedisCell:
     return create_cell(server.connect(url), name, url=url)
 
 
@@ -67,7 +67,7 @@ class Submitter(threading.Thread):
         while not self.stopped:
             number += 1
             try:
-                self.cell.submit([job(f"n{number}")], 0, "me")
+                self.cell.jobs.submit([job(f"n{number}")], 0, "me")
             except OmegaError as error:
                 self.errors.append(str(error))
             else:
@@ -88,13 +88,13 @@ def test_cells_spread_over_the_nodes_of_a_cluster(nodes: Cluster) -> None:
     names = [f"spread-{number}" for number in range(8)]
     for name in names:
         with closing(created(nodes.url, name)) as cell:
-            cell.submit([job("j")], 0, "me")
+            cell.jobs.submit([job("j")], 0, "me")
     owners = {nodes.owner(slot_of(prefix(name))).port for name in names}
     assert len(owners) > 1
     assert set(names) <= set(listed(nodes.url))
     for name in names:
         with closing(connect_cell(nodes.url, name)) as cell:
-            found = cell.job("j")
+            found = cell.jobs.get("j")
             assert found is not None
             assert found.unplaced == 3
             assert verify(cell).ok
@@ -116,7 +116,7 @@ def test_a_slot_moves_while_clients_submit(nodes: Cluster, atomic: bool) -> None
     finally:
         submitter.close()
     assert submitter.errors == []
-    assert all(cell.job(name) is not None for name in submitter.acknowledged)
+    assert all(cell.jobs.get(name) is not None for name in submitter.acknowledged)
     assert verify(cell).ok
     cell.delete()
     cell.close()
@@ -124,14 +124,14 @@ def test_a_slot_moves_while_clients_submit(nodes: Cluster, atomic: bool) -> None
 
 def test_clients_follow_a_failover(watched: Sentinels) -> None:
     cell = created(watched.url)
-    cell.submit([job("before")], 0, "me")
+    cell.jobs.submit([job("before")], 0, "me")
     until(lambda: all(each.client.exists(f"{prefix('default')}jobs") for each in watched.servers))
     old = watched.primary()
     old.kill()
-    cell.submit([job("after")], 0, "me")
+    cell.jobs.submit([job("after")], 0, "me")
     assert watched.next_after(old) is not old
-    assert cell.job("before") is not None
-    assert cell.job("after") is not None
+    assert cell.jobs.get("before") is not None
+    assert cell.jobs.get("after") is not None
     assert verify(cell).ok
     cell.close()
 
@@ -144,10 +144,10 @@ def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
     watched.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", "omega")
     watched.next_after(old)
     with closing(connect_cell(watched.url, "default")) as other:
-        other.submit([job("after")], 0, "me")
-    until(lambda: cell.job("after") is not None, 3.0)
+        other.jobs.submit([job("after")], 0, "me")
+    until(lambda: cell.jobs.get("after") is not None, 3.0)
     until(lambda: old.client.info("replication")["role"] == "slave")
-    assert cell.job("after") is not None
+    assert cell.jobs.get("after") is not None
     cell.close()
 
 
@@ -160,11 +160,11 @@ def test_a_silent_primary_is_left_once_another_is_named(watched: Sentinels) -> N
     done = list[str]()
 
     def call(number: int) -> None:
-        waits[number].submit([job(f"silent-{number}")], 0, "me")
+        waits[number].jobs.submit([job(f"silent-{number}")], 0, "me")
         done.append(f"silent-{number}")
 
     for each in waits:
-        each.job("x")  # it is connected
+        each.jobs.get("x")  # it is connected
     old.halt()
     threads = [threading.Thread(target=call, args=(number,)) for number in range(2)]
     for thread in threads:
@@ -172,7 +172,7 @@ def test_a_silent_primary_is_left_once_another_is_named(watched: Sentinels) -> N
     until(lambda: len(done) == len(threads), LONG_SECONDS / 2)
     old.kill()
     watched.next_after(old)
-    assert all(cell.job(name) is not None for name in done)
+    assert all(cell.jobs.get(name) is not None for name in done)
     for each in (*waits, cell):
         each.close()
 
@@ -205,8 +205,8 @@ def test_sentinels_with_the_user_of_the_page() -> None:
         with closing(created(url)) as cell:
             until(lambda: all(each.client.exists(f"{prefix('default')}meta") for each in group.servers))
             group.fail_over()
-            cell.submit([job("after")], 0, "me")
-            assert cell.job("after") is not None
+            cell.jobs.submit([job("after")], 0, "me")
+            assert cell.jobs.get("after") is not None
         with pytest.raises(Unsuitable, match="the Sentinels refuse the login"):
             listed_once(group.url)
         with redis.Redis.from_url(f"redis://omega-sentinel:least@127.0.0.1:{group.sentinels[0].port}") as least:

@@ -72,7 +72,7 @@ def test_a_store_that_went_back_in_time_is_followed_there(tmp_path: Path, quick:
         store.write()
         size, version = store.log_of_writes.stat().st_size, cell.counters()["version"]
         submit(cell, lost)
-        until(lambda: not cell.queue_depths(), "the others are placed")
+        until(lambda: not cell.schedulers.queue_depths(), "the others are placed")
         until(lambda: store.log_of_writes.stat().st_size > size, "the store's log has grown")
         store.kill()
         with store.log_of_writes.open("r+b") as log:
@@ -81,7 +81,7 @@ def test_a_store_that_went_back_in_time_is_followed_there(tmp_path: Path, quick:
             until(lambda: all(words_of(group, each) for each in MEMBERS), "all of them notice")
         store.start()
         assert cell.counters()["version"] <= version + 30
-        assert len(cell.jobs()) == len(before)
+        assert len(cell.jobs.all()) == len(before)
         submit_again(cell, after)
         until(lambda: not unfinished(cell), "the jobs that came after are placed, and end")
         assert not seen(cell, "submit", "lost-0")
@@ -94,19 +94,21 @@ def test_a_store_that_vanishes_in_the_middle_of_a_commit_is_asked_again() -> Non
     with embedded_store() as store, made_cell(store.url, "middle", 1) as cell:
         serve(cell)
         submit(cell, [simple_job("job", 4)])
-        membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
-        cell.commit(CommitRequest(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0))
+        membership = cell.schedulers.register("batch/0", "nonce", 60_000, 0)
+        cell.schedulers.commit(CommitRequest(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0))
         for number in (2, 3):
             store.write()
             store.halt()
-            cell.begin(CommitRequest(membership, number, [Transaction("job", (Claim(0, 0, 2),))], Position(), 0))
+            cell.schedulers.begin(
+                CommitRequest(membership, number, [Transaction("job", (Claim(0, 0, 2),))], Position(), 0)
+            )
             store.kill()
             with pytest.raises(Unreachable) as refusal:
-                cell.finish()
+                cell.schedulers.finish()
             assert str(refusal.value).startswith(f"no answer from the store at {store.url}: ")
             store.start()
             for _ in range(2):
-                cell.resend()
-            assert [outcome.placed for outcome in cell.finish().outcomes] == [2]
+                cell.schedulers.resend()
+            assert [outcome.placed for outcome in cell.schedulers.finish().outcomes] == [2]
             assert cell.counters()["placements"] == number - 1
         check(cell)

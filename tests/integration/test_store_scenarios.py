@@ -32,9 +32,11 @@ def test_a_flushed_script_cache_is_noticed_by_nobody(store_url: str) -> None:
         assert member.place("after", (0, 1)).accepted
         cell.client.script_flush()
         submit(cell, [simple_job("third")])
-        cell.renew_scheduler(member.membership, 60_000, {})
-        cell.begin(CommitRequest(member.membership, 9, [Transaction("third", (Claim(0, 0, 1),))], Position(), 0))
-        assert [outcome.placed for outcome in cell.finish().outcomes] == [1]
+        cell.schedulers.renew(member.membership, 60_000, {})
+        cell.schedulers.begin(
+            CommitRequest(member.membership, 9, [Transaction("third", (Claim(0, 0, 1),))], Position(), 0)
+        )
+        assert [outcome.placed for outcome in cell.schedulers.finish().outcomes] == [1]
         check(cell)
 
 
@@ -54,8 +56,8 @@ def replaced(store_url: str) -> Iterator[tuple[RedisCell, Member]]:
     """A cell restored from a backup made when three machines, gone since, ran nine tasks; three new ones joined."""
     with made_cell(store_url, "s10") as cell:
         for number in range(3):
-            cell.register_agent(f"old{number}", "n", LEASE_MS, 0)
-            cell.join(f"agent/old{number}", [MachineSpec(f"old{number}", (8000, 32768))], 0)
+            cell.executors.register_agent(f"old{number}", "n", LEASE_MS, 0)
+            cell.machines.join(f"agent/old{number}", [MachineSpec(f"old{number}", (8000, 32768))], 0)
         submit(cell, [JobSpec("job", "job", "batch", (TaskGroup((100, 64), 9, 0),))])
         member = Member(cell)
         assert member.place("job", (0, 3), (1, 3), (2, 3)).placed == 9
@@ -63,8 +65,8 @@ def replaced(store_url: str) -> Iterator[tuple[RedisCell, Member]]:
         with connect(store_url) as client:
             restore(client, kept, cell.name, 0, "ada", url=store_url).close()
         for number in range(3):
-            cell.register_agent(f"new{number}", "n", 60_000, 0)
-            cell.join(f"agent/new{number}", [MachineSpec(f"new{number}", (8000, 32768))], 0)
+            cell.executors.register_agent(f"new{number}", "n", 60_000, 0)
+            cell.machines.join(f"agent/new{number}", [MachineSpec(f"new{number}", (8000, 32768))], 0)
         yield cell, Member(cell, "batch/1")
 
 
@@ -74,27 +76,34 @@ def test_tasks_of_machines_that_are_gone_run_on_new_ones_after_a_restore(replace
     cell, member = replaced
     submit(cell, [simple_job("new")])
     assert member.place("new", (3, 1)).accepted
-    (run,) = cell.runs([3])
-    assert cell.may_start([(3, run.placement)]) == ["wait"], "a copy of a task may run where nobody sees it"
-    (old, *_) = cell.runs([0])
-    assert cell.may_start([(0, old.placement)]) == ["go"], "what the backup lists goes on"
-    assert cell.reap_executors(0, "batch/1") == []
+    (run,) = cell.machines.runs([3])
+    assert cell.executors.may_start([(3, run.placement)]) == ["wait"], "a copy of a task may run where nobody sees it"
+    (old, *_) = cell.machines.runs([0])
+    assert cell.executors.may_start([(0, old.placement)]) == ["go"], "what the backup lists goes on"
+    assert cell.executors.reap(0, "batch/1") == []
     until(
         lambda: (
-            len(cell.reap_executors(0, "batch/1")) == 3 or not any(name.startswith("old") for name in cell.agents())
+            len(cell.executors.reap(0, "batch/1")) == 3
+            or not any(name.startswith("old") for name in cell.executors.agents())
         ),
         "the agents that are gone are taken for gone",
         20,
     )
-    assert cell.may_start([(3, run.placement)]) == ["go"]
-    assert [machine.state for machine in cell.machines()][:3] == [MachineState.OFFLINE] * 3
+    assert cell.executors.may_start([(3, run.placement)]) == ["go"]
+    assert [machine.state for machine in cell.machines.all()][:3] == [MachineState.OFFLINE] * 3
     # Lost tasks wait for a second (semantics 26); housekeeping of any scheduler queues them again.
-    until(lambda: (cell.housekeep(0, "batch/1"), cell.chores())[1] == {}, "the lost tasks may be placed again", 20)
+    until(
+        lambda: (cell.jobs.housekeep(0, "batch/1"), cell.jobs.chores())[1] == {},
+        "the lost tasks may be placed again",
+        20,
+    )
     assert member.place("job", (3, 3), (4, 3), (5, 3)).placed == 9
     endings = [
-        TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.runs([3, 4, 5]) if run.job == "job"
+        TaskEnd(run.machine, run.placement, EndKind.FINISHED)
+        for run in cell.machines.runs([3, 4, 5])
+        if run.job == "job"
     ]
-    assert sum(cell.end(endings, 0, "e")) == 9
+    assert sum(cell.executors.end(endings, 0, "e")) == 9
     check(cell)
 
 
@@ -107,12 +116,12 @@ def fill(server: Server, cell: RedisCell, limit: int) -> int:
             number += 1
             name = f"job-{number}"
             spec = JobSpec(name, name, "batch", (TaskGroup((1, 1), 1, 0),), spec={"environment": {"X": payload}})
-            cell.submit([spec], 0, "ada")
+            cell.jobs.submit([spec], 0, "ada")
             assert member.place(name, (0, 1)).accepted
-            (run,) = cell.runs([0])
-            cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "e")
+            (run,) = cell.machines.runs([0])
+            cell.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "e")
             sent += len(payload)
-            cell.retire(int(time.time() * 1000)) if number % 20 == 0 else None
+            cell.jobs.retire(int(time.time() * 1000)) if number % 20 == 0 else None
         return int(client.info("memory")["used_memory"])
 
 
@@ -129,12 +138,12 @@ def test_history_does_not_fill_the_store() -> None:
         submit(cell, [simple_job("runs")])
         member = Member(cell, "batch/1")
         assert member.place("runs", (0, 1)).accepted
-        (run,) = [run for run in cell.runs([0]) if not run.leaving]
+        (run,) = [run for run in cell.machines.runs([0]) if not run.leaving]
         client.config_set("maxmemory", 1)
         with pytest.raises(StoreFull):
-            cell.submit([simple_job("more")], 0, "ada")
-        cell.renew_scheduler(member.membership, 60_000, {})
-        assert cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "e") == [1]
+            cell.jobs.submit([simple_job("more")], 0, "ada")
+        cell.schedulers.renew(member.membership, 60_000, {})
+        assert cell.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "e") == [1]
         client.config_set("maxmemory", 0)
         check(cell)
         cell.delete()

@@ -55,7 +55,7 @@ def fill(path: Path) -> None:
 
 
 def state(ground: Ground) -> str:
-    return ground.cell.machines()[0].state.name.lower()
+    return ground.cell.machines.all()[0].state.name.lower()
 
 
 def unplaced(ground: Ground, name: str) -> tuple[int, int, int]:
@@ -67,7 +67,7 @@ def unplaced(ground: Ground, name: str) -> tuple[int, int, int]:
 def check_comes_back(ground: Ground, agent: Agent, failed: str) -> None:
     """Return when the machine is up again, and runs the job that it could not start."""
     look_until(agent, lambda: state(ground) == "up", "it comes back by itself")
-    assert ground.cell.agents()["h1"].unfit == ""
+    assert ground.cell.executors.agents()["h1"].unfit == ""
     ground.place(failed)
     look_until(agent, lambda: ground.group(failed).finished, "the job runs")
     assert [fact.event[0] for fact in all_facts(ground.cell) if fact.event[0] in ("lost", "failed", "retried")] == []
@@ -89,7 +89,7 @@ def test_a_full_disk(ground: Ground) -> None:
     name = ground.run("true")
     look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
     assert state(ground) == "unfit"
-    assert ground.cell.agents()["h1"].unfit.startswith("No space left on device")
+    assert ground.cell.executors.agents()["h1"].unfit.startswith("No space left on device")
     look_until(agent, lambda: ground.group(ends).finished, "what runs ends by itself and is reported")
     assert alive(pid)
     assert state(ground) == "unfit"
@@ -102,7 +102,7 @@ def test_a_deleted_state_directory(ground: Ground) -> None:
     shutil.rmtree(agent.places.top)
     name = ground.run("true")
     look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
-    assert "No such file or directory" in ground.cell.agents()["h1"].unfit
+    assert "No such file or directory" in ground.cell.executors.agents()["h1"].unfit
     check_comes_back(ground, agent, name)
 
 
@@ -121,7 +121,7 @@ def test_an_iteration_that_does_not_come_through(ground: Ground) -> None:
     until(lambda: state(ground) == "unfit", "the renewal says so")
     stop.set()
     renewing.join()
-    assert "has not come through an iteration for 3" in ground.cell.agents()["h1"].unfit
+    assert "has not come through an iteration for 3" in ground.cell.executors.agents()["h1"].unfit
     agent.look()
     assert state(ground) == "unfit", "one iteration is not enough"
     look_until(agent, lambda: state(ground) == "up", "it comes back by itself")
@@ -161,7 +161,7 @@ def test_no_more_files_may_be_opened(ground: Ground, whose: str) -> None:
         name = ground.run("true")
         look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
         assert state(ground) == "unfit"
-        assert "Too many open files" in ground.cell.agents()["h1"].unfit
+        assert "Too many open files" in ground.cell.executors.agents()["h1"].unfit
         look_until(agent, lambda: ground.group(ends).finished, "what runs ends by itself and is reported")
         until_seconds = time.monotonic() + 5.0  # longer than a lease
         look_until(agent, lambda: time.monotonic() > until_seconds, "a lease passes")
@@ -189,7 +189,10 @@ def test_the_agent_may_open_no_more_files(ground: Ground, tmp_path: Path, lost: 
     words = [sys.executable, "-c", AGENT, ground.cell.url, ground.cell.name, str(ground.state)]
     with (tmp_path / "agent.log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as agent:
         try:
-            until(lambda: "h1" in ground.cell.agents() and ground.cell.machine_index("h1") is not None, "it joins")
+            until(
+                lambda: "h1" in ground.cell.executors.agents() and ground.cell.machines.index_of("h1") is not None,
+                "it joins",
+            )
             runs, ends = ground.run(*SLEEP), ground.run("sh", "-c", "echo $$; sleep 3; echo end")
             pid = ground.pid(runs)
             ground.pid(ends)
@@ -199,7 +202,7 @@ def test_the_agent_may_open_no_more_files(ground: Ground, tmp_path: Path, lost: 
                 name = ground.run("true")
                 until(lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
                 until(lambda: state(ground) == "unfit", "the machine says so")
-                assert "Too many open files" in ground.cell.agents()["h1"].unfit
+                assert "Too many open files" in ground.cell.executors.agents()["h1"].unfit
                 until(lambda: ground.group(ends).finished, "what runs ends by itself and is reported")
                 until_seconds = time.monotonic() + 7.0  # longer than a lease, and than a connection is used
                 until(lambda: time.monotonic() > until_seconds, "a lease passes")
@@ -242,7 +245,7 @@ def test_no_more_processes_may_be_started(ground: Ground) -> None:
         name = ground.run("true")
         look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
         assert state(ground) == "unfit"
-        assert "Resource temporarily unavailable" in ground.cell.agents()["h1"].unfit
+        assert "Resource temporarily unavailable" in ground.cell.executors.agents()["h1"].unfit
         at = time.monotonic() + 1.0
         look_until(agent, lambda: time.monotonic() > at, "trials are made")
         assert state(ground) == "unfit", "a trial does what a start does"
@@ -265,7 +268,7 @@ def test_a_container_engine_that_sleeps(ground: Ground, tmp_path: Path, monkeypa
     name = ground.run("true", runner="r", image="any")
     look_until(agent, lambda: unplaced(ground, name) == (1, 0, 0), "the task goes back, without a failure")
     assert state(ground) == "unfit"
-    assert ground.cell.agents()["h1"].unfit == "runner r: does not answer"
+    assert ground.cell.executors.agents()["h1"].unfit == "runner r: does not answer"
     at = time.monotonic() + 1.0
     look_until(agent, lambda: time.monotonic() > at, "trials are made")
     assert state(ground) == "unfit"
@@ -289,7 +292,7 @@ def test_an_agent_that_cannot_tell_what_runs_gives_up_its_lease(
         submit(cell, [JobSpec("runs", "runs", "batch", (TaskGroup((100, 64), 1, 0, extra),))])
         until(log.exists, "its task runs")
         group.start("agent/h2")
-        until(lambda: len(cell.agents()) == 2, "another machine joins")
+        until(lambda: len(cell.executors.agents()) == 2, "another machine joins")
         (lock,) = (tmp_path / "state").glob("**/tasks/runs.*/lock")
         lock.rename(f"{lock}.away")
         lock.mkdir()  # a file of the state directory that cannot be read
@@ -299,7 +302,7 @@ def test_an_agent_that_cannot_tell_what_runs_gives_up_its_lease(
         until(lambda: len(log.read_text().split("\n")) == 3, "the task runs elsewhere, once the first one has ended")
         lock.rmdir()
         Path(f"{lock}.away").rename(lock)
-        until(lambda: {machine.state.name for machine in cell.machines()} == {"UP"}, "it comes back", 90.0)
+        until(lambda: {machine.state.name for machine in cell.machines.all()} == {"UP"}, "it comes back", 90.0)
         check(cell)
 
 
@@ -311,7 +314,9 @@ def test_a_disk_that_is_full_for_longer_than_a_lease(ground: Ground, tmp_path: P
     agent, go = ground.agent(lease_ms=1_500), tmp_path / "go"
     command = ["sh", "-c", f"echo $$; until [ -e {go} ]; do sleep 0.2; done; echo end"]
     name = "many"
-    ground.cell.submit([JobSpec(name, name, "batch", (TaskGroup((50, 32), tasks, 0, {"command": command}),))], 0, "ada")
+    ground.cell.jobs.submit(
+        [JobSpec(name, name, "batch", (TaskGroup((50, 32), tasks, 0, {"command": command}),))], 0, "ada"
+    )
     ground.place(name, tasks)
     begun = ground.state.glob
     look_until(agent, lambda: len([*begun("agents/*/*/tasks/*/stdout.0")]) == tasks, "all run")

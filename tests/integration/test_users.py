@@ -75,7 +75,7 @@ def test_every_role_does_its_work(guarded: Guarded, tmp_path: Path) -> None:
             cell, [simple_job(f"j{number}", 8, ms=50, kind=("batch", "service")[number % 2]) for number in range(10)]
         )
         schedulers.kill("service/0")
-        until(lambda: "service/0" not in cell.members(), "somebody notices that a scheduler is gone")
+        until(lambda: "service/0" not in cell.schedulers.members(), "somebody notices that a scheduler is gone")
         schedulers.start("service/0")
         until(lambda: not unfinished(cell), "all jobs are done")
         assert schedulers.dead() == executors.dead() == {}

@@ -67,16 +67,16 @@ def test_following_a_job_goes_on(cell: RedisCell, reader: RedisCell) -> None:
     tail = JobTail(reader, "before", 0, 1_000)
     assert [event.kind for event in tail.read()] == ["submit"]
     back = copied(cell)
-    cell.hold("before", 0, "ada")
-    cell.release("before", 0, "ada")
+    cell.jobs.hold("before", 0, "ada")
+    cell.jobs.release("before", 0, "ada")
     reader.look_back()
     assert [event.kind for event in tail.read()] == ["hold", "release"]
     back()
-    cell.hold("before", 0, "bob")
+    cell.jobs.hold("before", 0, "bob")
     tail.read()  # the first command on a new connection is not compared yet
-    cell.release("before", 0, "bob")
+    cell.jobs.release("before", 0, "bob")
     reader.look_back()
-    cell.hold("before", 0, "bob")
+    cell.jobs.hold("before", 0, "bob")
     assert [event.kind for event in tail.read()][-2:] == ["release", "hold"]
 
 
@@ -99,13 +99,13 @@ def test_top_shows_what_the_cell_has(cell: RedisCell, reader: RedisCell, more: i
 
 
 def test_pools_and_epochs_of_the_same_number_are_read_again(cell: RedisCell, store_url: str) -> None:
-    cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+    cell.pools.set(Pools((Pool("a"),)), 0, 0, "ada")
     back = copied(cell)
     source, snapshot = EpochReader(store_url, cell.name, "batch/0"), ArraySnapshot(2)
     source.read(snapshot)
 
     def published(name: str) -> Pools:
-        stored = cell.set_pools(Pools((Pool("a"), Pool(name))), None, 0, "ada")
+        stored = cell.pools.set(Pools((Pool("a"), Pool(name))), None, 0, "ada")
         Publisher(cell).publish("batch/0", 5_000)
         return stored
 
@@ -137,14 +137,14 @@ def test_a_pool_watch_has_evictions_of_both_histories_once(cell: RedisCell, read
 
 
 def test_a_snapshot_and_its_scheduler_find_the_cut(cell: RedisCell, reader: RedisCell) -> None:
-    first = reader.sync(Position())
+    first = reader.schedulers.sync(Position())
     back = copied(cell)
     submit(cell, [simple_job("lost")])
-    second = reader.sync(first.position)
+    second = reader.schedulers.sync(first.position)
     assert not second.full
     back()
     submit(cell, [simple_job("instead")])
-    third = reader.sync(second.position)
+    third = reader.schedulers.sync(second.position)
     assert third.full
     assert third.position.version > second.position.version, "the report has a version, too"
     (cut,) = cell.cuts().kept

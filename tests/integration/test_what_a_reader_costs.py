@@ -21,7 +21,7 @@ JOBS, LOG = 300, 20_000
 def cell(store_url: str) -> Iterator[RedisCell]:
     """A cell with pending jobs in one lane, and a long log of a few jobs."""
     with made_cell(store_url, f"reader-{uuid4().hex[:8]}", 1) as made:
-        made.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1),)) for i in range(JOBS)], 0, "ada")
+        made.jobs.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1),)) for i in range(JOBS)], 0, "ada")
         yield made
 
 
@@ -33,7 +33,7 @@ def calls(cell: RedisCell, command: str, script: str, values: Mapping[str, Any],
         return int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
     before = number()
-    cell._run(script, dict(values), **more)
+    cell.run(script, dict(values), **more)
     return number() - before
 
 
@@ -58,10 +58,10 @@ def test_a_sync_reads_each_lane_and_bucket_once(cell: RedisCell, given: Mapping[
 
 
 def test_a_sync_brings_a_bounded_number_of_jobs(cell: RedisCell) -> None:
-    cell.submit([JobSpec(f"m{i}", f"m{i}", "many", (TaskGroup((1, 1), 1),)) for i in range(5_000)], 0, "ada")
-    lane = next(number for number, (_, lane) in cell.lanes().items() if lane.kind == "many")
+    cell.jobs.submit([JobSpec(f"m{i}", f"m{i}", "many", (TaskGroup((1, 1), 1),)) for i in range(5_000)], 0, "ada")
+    lane = next(number for number, (_, lane) in cell.schedulers.lanes().items() if lane.kind == "many")
     asked = {**SYNC, "kind": "many", "asked": f"{lane}:0:99999", "most": "inf"}
-    reply = cell._run("sync", asked, extra=["pending:many"])
+    reply = cell.run("sync", asked, extra=["pending:many"])
     assert (len(reply) - 8) // 4 == 4_096
 
 

@@ -84,7 +84,7 @@ def test_a_replica_serves_reads_only(watched: Sentinels) -> None:
         until(lambda: replica.client.exists(f"{prefix('prod')}meta"))
     url = f"redis://:{PASSWORD}@127.0.0.1:{replica.port}"
     with closing(connect_cell(url, "prod")) as cell:
-        assert cell.jobs() == []
+        assert cell.jobs.all() == []
     with pytest.raises(ReadOnly, match="is a read-only replica; give the URL of its primary"):
         create_cell(server.connect(url), "other", url=url)
     assert "refuses writes: it is a read-only replica" in Omega(url, "prod").run("cell", "status").stderr
@@ -180,7 +180,7 @@ def test_a_cell_whose_slot_is_half_moved_waits(nodes: Cluster) -> None:
         connect_cell(nodes.url, name)
     nodes.move(slot, to, atomic=False)
     with closing(connect_cell(nodes.url, name)) as cell:
-        assert cell.jobs() == []
+        assert cell.jobs.all() == []
         cell.delete()
     assert gone(nodes, other)
 

@@ -58,8 +58,8 @@ class Crowd:
         """Submit the job and place its workers."""
         if self.beside is None:
             self.cell = RedisCell.create(connect(self.url), f"mr-{uuid4().hex[:8]}", url=self.url)
-            self.cell.register_agent("m0", "n", 600_000, 0)
-            self.cell.join("agent/m0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
+            self.cell.executors.register_agent("m0", "n", 600_000, 0)
+            self.cell.machines.join("agent/m0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
         else:
             self.cell = self.beside.cell
         self.job = f"job{next(_numbers)}"
@@ -77,7 +77,7 @@ class Crowd:
         group = TaskGroup((1000, 100), self.workers)
         name = self.job if self.beside else "words"
         spec = JobSpec(self.job, name, "mapreduce", (group,), spec={PLAN: self.plan.write()})
-        self.cell.submit([spec], 0, "ada")
+        self.cell.jobs.submit([spec], 0, "ada")
         self.member: Member = Member(self.cell, "mapreduce/0") if self.beside is None else self.beside.member
         self.said: list[str] = []
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -101,7 +101,7 @@ class Crowd:
     def place(self) -> None:
         """Place the pending tasks, half on each machine."""
         requeue_lost(self.cell)
-        job = self.cell.job(self.job)
+        job = self.cell.jobs.get(self.job)
         assert job
         left = job.unplaced
         claims = [(machine, each) for machine, each in ((0, left // 2), (1, left - left // 2)) if each]
@@ -111,7 +111,7 @@ class Crowd:
         """Where a task is placed."""
         from omega.cellstate import ranges
 
-        for run in self.cell.runs([0, 1]):
+        for run in self.cell.machines.runs([0, 1]):
             if not run.leaving and run.job == self.job and task in ranges.indices(run.tasks):
                 return Worker(run.machine, run.placement, task)
         raise AssertionError(f"task {task} is not placed")
@@ -119,7 +119,7 @@ class Crowd:
     def end(self, task: int, how: EndKind = EndKind.EVICTED) -> None:
         """End a task; an evicted one is pending again."""
         machine, placement, _ = self.worker(task)
-        assert self.cell.end([TaskEnd(machine, placement, how, str(task))], 1, "e0") == [1]
+        assert self.cell.executors.end([TaskEnd(machine, placement, how, str(task))], 1, "e0") == [1]
 
     # Running them
 

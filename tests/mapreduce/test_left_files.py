@@ -24,7 +24,7 @@ def at_work(crowd: Make, scratch: Path) -> Crowd:
     """Return a job with a finished map, and a worker at the next one."""
     job = crowd(numbers="0-3", shard=1, reduces=1, map=FIRST_ONLY, scratch=scratch)
     job.start(0)
-    until(lambda: (found := job.cell.progress(job.job)) and found.map.done and found.working, "a map is done")
+    until(lambda: (found := job.cell.shards.progress(job.job)) and found.map.done and found.working, "a map is done")
     return job
 
 
@@ -36,14 +36,18 @@ def within(tmp_path: Path) -> Path:
 
 def stop(job: Crowd) -> None:
     """Stop a job; its tasks are to leave."""
-    job.cell.stop(job.job, 1, "ada")
+    job.cell.jobs.stop(job.job, 1, "ada")
     job.end(0, EndKind.STOPPED)
 
 
 def acknowledge(job: Crowd) -> None:
     """Tell the store that the tasks of a job have left."""
-    ends = [TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in job.cell.runs([0, 1]) if run.job == job.job]
-    job.cell.end(ends, 2, "agent/m0")
+    ends = [
+        TaskEnd(run.machine, run.placement, EndKind.LEFT)
+        for run in job.cell.machines.runs([0, 1])
+        if run.job == job.job
+    ]
+    job.cell.executors.end(ends, 2, "agent/m0")
 
 
 def names(folder: Path) -> list[str]:
@@ -70,7 +74,7 @@ def test_a_worker_that_meets_the_stop_between_two_shards_leaves_nothing(
     )
     job = crowd(numbers="0-3", shard=1, reduces=1, map=waits, scratch=within)
     job.start(0)
-    until(lambda: (found := job.cell.progress(job.job)) and found.map.done and found.working, "a map is done")
+    until(lambda: (found := job.cell.shards.progress(job.job)) and found.map.done and found.working, "a map is done")
     stop(job)
     go.touch()
     assert job.processes[0].wait() > 0
@@ -104,9 +108,9 @@ def test_files_of_a_job_that_is_not_over_stay(crowd: Make, tmp_path: Path) -> No
     running = at_work(crowd, shared)
     leaving = crowd(numbers="0-3", reduces=1, beside=running, scratch=shared)
     leaving.end(0, EndKind.STOPPED)
-    leaving.cell.stop(leaving.job, 1, "ada")
-    running.cell.submit([JobSpec("mine", "mine", "batch", (TaskGroup((1, 1), 1),))], 0, "ada")
-    running.cell.stop("mine", 1, "ada")
+    leaving.cell.jobs.stop(leaving.job, 1, "ada")
+    running.cell.jobs.submit([JobSpec("mine", "mine", "batch", (TaskGroup((1, 1), 1),))], 0, "ada")
+    running.cell.jobs.stop("mine", 1, "ada")
     for name in (leaving.job, "mine", "unknown"):
         (shared / name).mkdir()
     last = crowd(numbers="0-3", reduces=1, beside=running, scratch=shared, folder=tmp_path / "other")

@@ -44,21 +44,21 @@ def submit(cell: RedisCell, texts: Path, output: Path, run: int, mapper: str = "
     mapper = mapper or json.dumps(EACH if run == 1 else SLOW)
     text = JOB.format(run=run, texts=texts, output=output, map=mapper, reduce=json.dumps(ADD))
     (spec,) = load([JobFile("words.yaml", text, local=True)], cell.dimensions, lambda: "made")
-    cell.members()
-    cell.submit([spec], 0, "ada")
+    cell.schedulers.members()
+    cell.jobs.submit([spec], 0, "ada")
     return spec.id
 
 
 def ended(cell: RedisCell, job_id: str) -> bool:
-    job = cell.job(job_id)
+    job = cell.jobs.get(job_id)
     return job is not None and job.state is JobState.DONE
 
 
 def evict_a_worker(cell: RedisCell, job_id: str) -> None:
     """Take the worker that was asked for off its machine while shards are worked on."""
-    until(lambda: (progress := cell.progress(job_id)) and progress.working, "shards are worked on")
-    run = next(run for run in cell.runs([0]) if run.job == job_id and run.group == 0 and not run.leaving)
-    assert cell.end([TaskEnd(0, run.placement, EndKind.EVICTED, run.tasks, "drain")], 1, "ada") == [1]
+    until(lambda: (progress := cell.shards.progress(job_id)) and progress.working, "shards are worked on")
+    run = next(run for run in cell.machines.runs([0]) if run.job == job_id and run.group == 0 and not run.leaving)
+    assert cell.executors.end([TaskEnd(0, run.placement, EndKind.EVICTED, run.tasks, "drain")], 1, "ada") == [1]
 
 
 def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Pa
                 evict_a_worker(cell, job_id)
             until(lambda job_id=job_id: ended(cell, job_id), "all is counted")  # type: ignore[misc]
             assert answer(output) == counted(texts)
-            durations = cell.durations("words")
+            durations = cell.shards.durations("words")
             assert durations is not None
             assert durations.runs == run
-        workers, surplus = cell.job("words-2").groups  # type: ignore[union-attr]
+        workers, surplus = cell.jobs.get("words-2").groups  # type: ignore[union-attr]
         assert (workers.finished, workers.failed) == (1, 0)
         assert surplus.indices == 3
         check(cell)
@@ -101,7 +101,7 @@ def test_a_job_that_is_stopped_leaves_no_files(store_url: str, texts: list[Path]
         until(lambda: list(output.glob(f".scratch/{job_id}/map-*")), "a map is done")
         omega = Omega(store_url, cell.name)
         omega.json("job", "stop", job_id)
-        until(lambda: not any(run.job == job_id for run in cell.runs([0])), "its workers have left")
+        until(lambda: not any(run.job == job_id for run in cell.machines.runs([0])), "its workers have left")
         assert not list(output.iterdir())
         assert omega.json("job", "status", job_id)["progress"]["working"] == 0
         check(cell)

@@ -41,7 +41,9 @@ def test_words_of_2_mb_with_an_eviction_and_a_kill(crowd: Make, texts: list[Path
     job.end(0)
     kill(evicted)
     lost = job.start(1)
-    until(lambda: (progress := job.cell.progress(job.job)) and progress.map.done, "worker 1 has finished a shard")
+    until(
+        lambda: (progress := job.cell.shards.progress(job.job)) and progress.map.done, "worker 1 has finished a shard"
+    )
     kill(lost)
     job.end(1, EndKind.LOST)
     (tmp_path / "open").touch()

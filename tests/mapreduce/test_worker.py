@@ -115,7 +115,7 @@ def test_a_machine_on_which_all_fails_leaves_the_job_to_the_others(crowd: Make) 
     job = crowd(numbers="0-9", shard=1, map=here, reduce=SHOW, reduces=1, workers=2)
     bad = job.thread(0, hasten=True)
     until(lambda: any(line.startswith("machine excluded") for line in job.said), "the machine is left out")
-    progress = job.cell.progress(job.job)
+    progress = job.cell.shards.progress(job.job)
     assert progress is not None
     assert (progress.left_out, progress.failed, progress.map.done) == ([0], "", 0)
     good = job.thread(1, hasten=True)
@@ -235,14 +235,14 @@ def test_a_worker_takes_near_shards_first_and_waits_before_it_takes_others(
         taken.extend([(errand.shard, clock[0] - 100)] if errand.what == "map" else [])
         return errand
 
-    original, worker.now, worker.pause = worker.cell.claim_shard, lambda: clock[0], pause
-    monkeypatch.setattr(worker.cell, "claim_shard", claim)
+    original, worker.now, worker.pause = worker.cell.shards.claim, lambda: clock[0], pause
+    monkeypatch.setattr(worker.cell.shards, "claim", claim)
     worker.run()
     assert taken == [(2, 0), (3, 0), (4, 0), (0, 2), (1, 2), (5, 5), (6, 5), (7, 5)]
     assert job.said == [
         "the unclaimed shards are on other machines; this worker takes those of its rack after 2 s, any after 5 s"
     ]
-    progress = job.cell.progress(job.job)
+    progress = job.cell.shards.progress(job.job)
     assert progress is not None
     assert progress.levels == ((0, 2), (1, 2), (2, 3))
 
@@ -251,9 +251,9 @@ def test_a_surplus_worker_leaves_when_nothing_more_is_to_begin(crowd: Make) -> N
     job = crowd(numbers="0", workers=2, reduces=1)
     first = job.here(0)
     for phase in ("map", "reduce"):
-        assert job.cell.claim_shard(job.job, first.worker, 1, 1, 0) == Errand(phase, 0)
+        assert job.cell.shards.claim(job.job, first.worker, 1, 1, 0) == Errand(phase, 0)
         if phase == "map":
-            assert job.cell.end_shard(job.job, "words", first.worker, "map", 0, 1)
+            assert job.cell.shards.end(job.job, "words", first.worker, "map", 0, 1)
     assert job.here(1, surplus=True).run() == 0
 
 
@@ -273,8 +273,8 @@ def test_a_store_that_is_away_for_a_while(crowd: Make) -> None:
 
         return attempt
 
-    for name in ("claim_shard", "end_shard", "finishers"):
-        setattr(worker.cell, name, failing(getattr(worker.cell, name)))
+    for name in ("claim", "end", "finishers"):
+        setattr(worker.cell.shards, name, failing(getattr(worker.cell.shards, name)))
     assert worker.run() == 2
     assert job.said == ["waits: store: no answer"] * 3
 

@@ -44,7 +44,9 @@ class Assertions(RuleBasedStateMachine):
 
     def floor(self, data: st.DataObject) -> Floor:
         """What some job with running tasks keeps."""
-        held = sorted({run.job for m in self.twin.M.values() for run in self.twin.runs([m.index]) if not run.leaving})
+        held = sorted(
+            {run.job for m in self.twin.M.values() for run in self.twin.machines.runs([m.index]) if not run.leaving}
+        )
         least = tuple(
             data.draw(st.sampled_from([0.0, 1.0, 2.5, inf]), "least") * self.scale for _ in self.twin.dimensions.names
         )

@@ -48,7 +48,7 @@ class Books:
 
     def note_failures(self) -> None:
         """Count tasks that fail because they were lost too often, or placed at most once."""
-        for fact in self.cell.facts(self.version):
+        for fact in self.cell.log.facts(self.version):
             if fact.event[0] == "fail":
                 self.ended[fact.event[1], EndKind.FAILED] += len(indices(fact.event[3]))
         self.version = self.cell.version
@@ -57,8 +57,8 @@ class Books:
         """1: allocated is the sum of the placements on a machine, and at most its capacity unless it shrank."""
         for m in self.cell.M.values():
             sums = [0] * len(self.cell.dimensions)
-            for run in self.cell.runs([m.index]):
-                job = self.cell.job(run.job)
+            for run in self.cell.machines.runs([m.index]):
+                job = self.cell.jobs.get(run.job)
                 assert job is not None
                 if not run.leaving:
                     need, n = job.groups[run.group].need, len(indices(run.tasks))
@@ -75,16 +75,20 @@ class Books:
 
     def check_jobs(self) -> None:
         """2 and 4: a task is in one place; counts add up; pending exactly while something is unplaced."""
-        queued = {job_id for ids in self.cell.pending().values() for job_id in ids}
+        queued = {job_id for ids in self.cell.schedulers.pending().values() for job_id in ids}
         used: dict[str, list[int]] = {}
         admitted: Counter[str] = Counter()
-        for job in self.cell.jobs():
+        for job in self.cell.jobs.all():
             if self.orders.setdefault(job.id, job.order) != job.order:  # its name and id were free again
                 self.orders[job.id] = job.order
                 self.ended[job.id, EndKind.FINISHED] = self.ended[job.id, EndKind.FAILED] = 0
             for number, group in enumerate(job.groups):
                 assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
-                here = [run for run in self.cell.runs(list(self.cell.M)) if (run.job, run.group) == (job.id, number)]
+                here = [
+                    run
+                    for run in self.cell.machines.runs(list(self.cell.M))
+                    if (run.job, run.group) == (job.id, number)
+                ]
                 live = [i for run in here if not run.leaving for i in indices(run.tasks)] + indices(group.waiting)
                 live += [i for loss in group.losses if loss.due_ms for i in indices(loss.tasks)]
                 assert len(live) == len(set(live)) == group.unplaced + group.placed
@@ -102,7 +106,7 @@ class Books:
             assert (
                 failed <= self.ended[job.id, EndKind.FAILED] if spare else failed == self.ended[job.id, EndKind.FAILED]
             )
-        for name, kind in self.cell.kinds().items():
+        for name, kind in self.cell.pools.kinds().items():
             assert kind.used == tuple(used.get(name, [0] * len(self.cell.dimensions)))
             assert kind.jobs == admitted[name]
 
@@ -125,7 +129,7 @@ class Books:
     def check_evictions(self) -> None:
         """5: every eviction carries its reason, and precedence is strictly lower than the claimer's."""
         asserted = set[str]()
-        for fact in self.cell.facts(max(0, self.cell.version - 1)):
+        for fact in self.cell.log.facts(max(0, self.cell.version - 1)):
             if fact.event[0] == "assert":
                 asserted.add(fact.event[1])
             if fact.event[0] == "evicted":
@@ -133,7 +137,7 @@ class Books:
                 assert reason in ("precedence", "over", "fair-share", "down", "tree")
                 assert reason != "fair-share" or not claimer or claimer in asserted
                 if reason == "precedence":
-                    mine, victim = self.cell.job(claimer), self.cell.job(fact.event[3])
+                    mine, victim = self.cell.jobs.get(claimer), self.cell.jobs.get(fact.event[3])
                     assert mine is not None
                     assert victim is not None
                     optional = victim.groups[int(fact.event[4])].optional and victim.gang is not Gang.STRICT

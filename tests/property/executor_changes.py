@@ -36,18 +36,18 @@ class ExecutorChanges(RuleBasedStateMachine):
 
         def operation(world: World) -> Any:
             me = world.memberships.get(member, Membership(member, 1))
-            index = world.cell.machine_index(name)
+            index = world.cell.machines.index_of(name)
             if what == "come":
-                me = world.memberships[member] = world.cell.register_agent(name, nonce, LEASE_MS, at)
-                return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8, 6, 7)))], at)
+                me = world.memberships[member] = world.cell.executors.register_agent(name, nonce, LEASE_MS, at)
+                return me, world.cell.machines.join(member, [MachineSpec(name, self.scaled((8, 8, 6, 7)))], at)
             if what == "beat":
-                return world.cell.renew_executor(me, LEASE_MS, index)
+                return world.cell.executors.renew(me, LEASE_MS, index)
             if what == "say":
-                world.cell.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
-                return [world.cell.tail("j1", 0, task, "stdout") for task in range(7)]
+                world.cell.tasks.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
+                return [world.cell.tasks.tail("j1", 0, task, "stdout") for task in range(7)]
             if what == "expire" and member in self.twin.registered:
                 return world.expire_lease(member)
-            return world.cell.deregister_executor(me, at, "batch/0", reaped=what == "lapse")
+            return world.cell.executors.deregister(me, at, "batch/0", reaped=what == "lapse")
 
         self.worlds.do(operation)
         self.books.at_most = 2  # who comes may put back what the last one left, and then joins
@@ -60,13 +60,13 @@ class ExecutorChanges(RuleBasedStateMachine):
         def operation(world: World) -> Any:
             me = world.memberships.get(name, Membership(name, 1))
             if what == "serve":
-                me = world.memberships[name] = world.cell.register_executor(name, nonce, LEASE_MS, at)
+                me = world.memberships[name] = world.cell.executors.register(name, nonce, LEASE_MS, at)
                 return me
             if what == "beat":
-                return world.cell.renew_executor(me, LEASE_MS, None)
+                return world.cell.executors.renew(me, LEASE_MS, None)
             if what == "expire":
                 return world.expire_lease(name) if name in self.twin.registered else None
-            return world.cell.deregister_executor(me, at, "batch/0", reaped=what == "lapse")
+            return world.cell.executors.deregister(me, at, "batch/0", reaped=what == "lapse")
 
         self.worlds.do(operation)
         self.books.at_most = 2

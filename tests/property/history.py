@@ -39,7 +39,7 @@ class History:
             self.register(executor, "first")
         self.resources = len(worlds.twin.dimensions)
         machines = [MachineSpec(name, self.size()) for name in NAMES]
-        self.do(lambda world: world.cell.join("e0", machines, 0))
+        self.do(lambda world: world.cell.machines.join("e0", machines, 0))
         self.register_scheduler("first")
 
     def run(self, calls: int) -> None:
@@ -68,7 +68,7 @@ class History:
         return self.rng.random() < 0.85
 
     def a_job(self) -> str:
-        waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
+        waiting = [job_id for ids in self.twin.schedulers.pending().values() for job_id in ids]
         return self.rng.choice([*waiting * 3, *self.twin.J, "absent"])
 
     def a_part(self, tasks: str) -> str:
@@ -79,7 +79,7 @@ class History:
         return gather(sorted(self.rng.sample(numbers, self.rng.randint(1, len(numbers)))))
 
     def runs(self, *, leaving: bool) -> list[Run]:
-        return [run for run in self.twin.runs(list(self.twin.M)) if run.leaving == leaving]
+        return [run for run in self.twin.machines.runs(list(self.twin.M)) if run.leaving == leaving]
 
     # Jobs
 
@@ -100,7 +100,7 @@ class History:
         job = JobSpec(name, name, rng.choice(["batch", "batch", "service"]), groups, rng.randint(0, 3),
                       gang, extra, after, self.minimum(gang, groups))  # fmt: skip
         at, held = self.tick(), rng.random() < 0.05
-        self.do(lambda world: world.cell.submit([job], at, "ada", held=held))
+        self.do(lambda world: world.cell.jobs.submit([job], at, "ada", held=held))
 
     def minimum(self, gang: Gang, groups: Sequence[TaskGroup]) -> int:
         """How many tasks of a gang must be placed together; 0: all of them."""
@@ -112,39 +112,39 @@ class History:
         groups = self.twin.J[job_id].groups if job_id in self.twin.J else []
         totals = {g.number: max(0, g.total + rng.randint(-4, 3)) for g in groups if self.often()} or {0: 3}
         seen = {g.number: g.total for g in groups} if rng.random() < 0.3 else None
-        self.do(lambda world: world.cell.resize(job_id, totals, at, "ada", None, seen))
+        self.do(lambda world: world.cell.jobs.resize(job_id, totals, at, "ada", None, seen))
 
     def hold(self) -> None:
         held, at = [j.id for j in self.twin.J.values() if "*" in j.waits], self.tick()
         if held and self.often():
-            self.do(lambda world: world.cell.release(held[0], at, "ada"))
+            self.do(lambda world: world.cell.jobs.release(held[0], at, "ada"))
         else:
             job_id = self.a_job()
-            self.do(lambda world: world.cell.hold(job_id, at, "ada"))
+            self.do(lambda world: world.cell.jobs.hold(job_id, at, "ada"))
 
     def update(self) -> None:
         job_id, at, rng = self.a_job(), self.tick(), self.rng
         if rng.random() < 0.5:
             reason = rng.choice(["", "its tasks fail"])
-            self.do(lambda world: world.cell.settle(job_id, reason, at, "batch/0"))
+            self.do(lambda world: world.cell.jobs.settle(job_id, reason, at, "batch/0"))
             return
         spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
         groups = [TaskGroup((1, 1, 1, 1)[: self.resources], 0, 7)] * rng.randint(0, 1)
         extra = {**spec, "turn": rng.randint(0, 3)}
-        self.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada"))
+        self.do(lambda world: world.cell.jobs.update(job_id, groups, extra, at, "ada"))
 
     def stop(self) -> None:
         job_id, at = self.a_job(), self.tick()
         state, keep = self.rng.choice(
             [(JobState.STOPPED, False), (JobState.ABANDONED, False), (JobState.ABANDONED, True)]
         )
-        self.do(lambda world: world.cell.stop(job_id, at, "ada", state, keep=keep))
+        self.do(lambda world: world.cell.jobs.stop(job_id, at, "ada", state, keep=keep))
 
     # Placements
 
     def transaction(self, job_id: str) -> Transaction:
         rng = self.rng
-        job = self.twin.job(job_id)
+        job = self.twin.jobs.get(job_id)
         up = [m.index for m in self.twin.M.values() if m.state is MachineState.UP] or [0]
         claims = []
         for number, group in enumerate(job.groups if job else ()):
@@ -164,7 +164,7 @@ class History:
     def claim(self, machine: int, group: int, count: int) -> Claim:
         rng, row = self.rng, self.twin.M.get(machine)
         seen = row.number if row and self.often() else 0
-        there = [run.placement for run in self.twin.runs([machine])] if row else []
+        there = [run.placement for run in self.twin.machines.runs([machine])] if row else []
         victims = rng.choices([*there * 4, 99], k=rng.randint(1, 4)) if rng.random() < 0.35 else []
         return Claim(machine, group, count, seen=seen, evict=tuple((victim, rng.randint(1, 4)) for victim in victims))
 
@@ -184,7 +184,7 @@ class History:
         def operation(world: World) -> Any:
             asked = world.intake(name, 3, EVERY_BUCKET)
             since = world.positions[name][-1] if self.worlds.now % 5 else Position()
-            reply = world.cell.commit(
+            reply = world.cell.schedulers.commit(
                 CommitRequest(world.memberships[name], number, transactions, since, at, intake=asked)
             )
             return world.take(name, reply, latest=since == world.positions[name][-1])
@@ -211,7 +211,7 @@ class History:
 
     def end_all(self, endings: list[TaskEnd]) -> None:
         at = self.tick()
-        self.do(lambda world: world.cell.end(endings, at, "e0"))
+        self.do(lambda world: world.cell.executors.end(endings, at, "e0"))
 
     def end(self) -> None:
         self.end_all(
@@ -248,9 +248,9 @@ class History:
 
     def tend(self) -> None:
         at, most = self.tick(self.rng.choice([5, 2_000, 700_000])), self.rng.choice([1, 2, 1_000])
-        self.do(lambda world: world.cell.housekeep(at, "batch/0", most))
+        self.do(lambda world: world.cell.jobs.housekeep(at, "batch/0", most))
         if self.rng.random() < 0.3:
-            self.do(lambda world: world.cell.retire(at, 2))
+            self.do(lambda world: world.cell.jobs.retire(at, 2))
 
     # Machines, executors, schedulers
 
@@ -261,16 +261,16 @@ class History:
         if what == "join":
             specs = [MachineSpec(name, size) for name in rng.sample(NAMES, 2)]
             executor = rng.choice(EXECUTORS)
-            self.do(lambda world: world.cell.join(executor, specs, at))
+            self.do(lambda world: world.cell.machines.join(executor, specs, at))
         elif what == "state":
             state = rng.choice([MachineState.UP] * 4 + [MachineState.DRAINED, MachineState.DOWN, MachineState.GONE])
-            self.do(lambda world: world.cell.set_machine_state(index, state, at, "ada"))
+            self.do(lambda world: world.cell.machines.set_state(index, state, at, "ada"))
         elif what == "capacity":
-            victims = tuple((run.placement, rng.randint(1, 3)) for run in self.twin.runs([index]))
-            self.do(lambda world: world.cell.set_machine_capacity(index, size, at, "ada", victims))
+            victims = tuple((run.placement, rng.randint(1, 3)) for run in self.twin.machines.runs([index]))
+            self.do(lambda world: world.cell.machines.set_capacity(index, size, at, "ada", victims))
         else:
             changes = {"rack": rng.choice(["r1", "r2", None])}
-            self.do(lambda world: world.cell.set_machine_attributes(index, changes, at, "ada"))
+            self.do(lambda world: world.cell.machines.set_attributes(index, changes, at, "ada"))
 
     def limit(self) -> None:
         rng, at = self.rng, self.tick()
@@ -282,11 +282,11 @@ class History:
             [Limits(bound((None,)))] * 3
             + [Limits(bound((9, None, None, 7))), Limits(bound((None,)), 2), Limits(bound((20, 5, 9)), 3, (0, 2))]
         )
-        self.do(lambda world: world.cell.set_limits("batch", limits, at, "ada"))
+        self.do(lambda world: world.cell.pools.set_limits("batch", limits, at, "ada"))
 
     def register(self, name: str, nonce: str) -> None:
         def operation(world: World) -> Any:
-            world.memberships[name] = world.cell.register_executor(name, nonce, LEASE_MS, at)
+            world.memberships[name] = world.cell.executors.register(name, nonce, LEASE_MS, at)
             return world.memberships[name]
 
         at = self.tick()
@@ -298,8 +298,8 @@ class History:
             if self.rng.random() < 0.7 and name in self.twin.registered:
                 self.do(lambda world: world.expire_lease(name))
             reaped = self.rng.random() < 0.7
-            self.do(lambda world: world.cell.deregister_executor(world.memberships[name], at, "x", reaped=reaped))
-            self.do(lambda world: world.cell.renew_executor(world.memberships[name], LEASE_MS, None))
+            self.do(lambda world: world.cell.executors.deregister(world.memberships[name], at, "x", reaped=reaped))
+            self.do(lambda world: world.cell.executors.renew(world.memberships[name], LEASE_MS, None))
         for each in EXECUTORS:
             if self.often():
                 self.register(each, nonce)
@@ -307,7 +307,7 @@ class History:
     def register_scheduler(self, nonce: str) -> None:
         def operation(world: World) -> Any:
             before = world.memberships.get(MEMBERS[0])
-            world.memberships[MEMBERS[0]] = world.cell.register_scheduler(MEMBERS[0], nonce, LEASE_MS, at)
+            world.memberships[MEMBERS[0]] = world.cell.schedulers.register(MEMBERS[0], nonce, LEASE_MS, at)
             return before == world.memberships[MEMBERS[0]]
 
         at = self.tick()
@@ -316,20 +316,20 @@ class History:
 
     def member(self) -> None:
         name, at = MEMBERS[0], self.tick()
-        if self.rng.random() < 0.5 and name in self.twin.schedulers:
+        if self.rng.random() < 0.5 and name in self.twin.scheduler_members:
             self.do(lambda world: world.expire_lease(name))
             self.commit()
         reaped = self.rng.random() < 0.5
-        self.do(lambda world: world.cell.deregister_scheduler(world.memberships[name], at, reaped=reaped))
+        self.do(lambda world: world.cell.schedulers.deregister(world.memberships[name], at, reaped=reaped))
         self.register_scheduler(self.rng.choice(["first", "second"]))
 
     def look(self) -> None:
-        asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))]
-        self.do(lambda world: world.cell.may_start([*asked, (0, 1), (99, 1)]))
+        asked = [(run.machine, run.placement) for run in self.twin.machines.runs(list(self.twin.M))]
+        self.do(lambda world: world.cell.executors.may_start([*asked, (0, 1), (99, 1)]))
         since = self.rng.randint(0, self.twin.version)
 
         def operation(world: World) -> Any:
-            seen = world.cell.changed_records(since, 6)
+            seen = world.cell.log.changed_records(since, 6)
             return (
                 seen.version,
                 seen.seen,
@@ -366,7 +366,7 @@ class CopiedHistory(History):
         groups = TaskGroup(need, self.rng.randint(1, 6), 5), TaskGroup(need, 0, 5, copies=True)
         extra = {"user": self.rng.choice(["u1", "u2"]), "pool": self.rng.choice(["", "p", "q"])}
         job = JobSpec(name, name, "batch", groups, self.rng.randint(0, 3), spec=extra)
-        self.do(lambda world: world.cell.submit([job], at, "ada"))
+        self.do(lambda world: world.cell.jobs.submit([job], at, "ada"))
 
     def copy(self) -> None:
         """Copies of running tasks are requested and placed, mostly on another machine."""
@@ -379,8 +379,8 @@ class CopiedHistory(History):
         run = rng.choice(runs)
         originals = [Original(run.machine, run.placement, task) for task in ranges.indices(run.tasks)[:3]]
         at, budget = self.tick(), Budget(rng.randint(1, 6), 20)
-        self.do(lambda world: world.cell.speculate(run.job, originals, budget, at, "batch/0"))
-        job = self.twin.job(run.job)
+        self.do(lambda world: world.cell.jobs.speculate(run.job, originals, budget, at, "batch/0"))
+        job = self.twin.jobs.get(run.job)
         waiting = job.groups[1].unplaced if job else 0
         if waiting:
             others = [m.index for m in self.twin.M.values() if m.index != run.machine]
@@ -396,7 +396,7 @@ class CopiedHistory(History):
 
     def pools(self) -> None:
         """Pools get limits, weights, users, a parent or a second tree, also while copies run in them."""
-        rng, known = self.rng, self.twin.pools()
+        rng, known = self.rng, self.twin.pools.get()
         second = rng.choice([(), (PoolTree("racks", "has rack"),)])
         made = []
         for name in ("top", "p", "q"):
@@ -407,9 +407,9 @@ class CopiedHistory(History):
             made.append(Pool(name, parent, limits=bound, users=users, tree=tree, weight=weight))
         pools = Pools(tuple(made), (PoolTree(), *second))
         check, at = known.version, self.tick()
-        answer, _ = self.do(lambda world: world.cell.set_pools(pools, check, at, "ada"))
+        answer, _ = self.do(lambda world: world.cell.pools.set(pools, check, at, "ada"))
         self.changed += answer == "ok" and self.placed_copies() > 0
-        self.do(lambda world: world.cell.pool_use())
+        self.do(lambda world: world.cell.pools.use())
 
     def health(self) -> None:
         """An agent reports the tasks of a job on its machine."""
@@ -419,5 +419,5 @@ class CopiedHistory(History):
             tasks = [HealthOf(run.placement, task, self.rng.choice(states)) for task in ranges.indices(run.tasks)]
             down, at = self.rng.randint(0, 2), self.tick()
             said = HealthReport(job=run.job, machine=run.machine, tasks=tasks, max_down=down, span_ms=5)
-            self.do(lambda world: world.cell.report_health(said, at))
-            self.do(lambda world: sorted(world.cell.ready(run.job)))
+            self.do(lambda world: world.cell.tasks.report_health(said, at))
+            self.do(lambda world: sorted(world.cell.tasks.ready(run.job)))

@@ -54,17 +54,17 @@ class JobChanges(RuleBasedStateMachine):
             groups = self.twin.J[job_id].groups if job_id in self.twin.J else []
             numbers = data.draw(st.sampled_from([None, None, [g.number for g in groups], [0, 1]]), "groups compared")
             placed = None if numbers is None else {n: groups[n].placed if n < len(groups) else 0 for n in numbers}
-            self.worlds.do(lambda world: world.cell.resize(job_id, totals, at, "ada", check, seen, placed))
+            self.worlds.do(lambda world: world.cell.jobs.resize(job_id, totals, at, "ada", check, seen, placed))
         elif what == "update":
             self.update(data, job_id, at, check)
         elif data.draw(st.integers(0, 3), "attempt at 3") == 3:
             tried = [job_id, self.some_job(data), job_id]
-            self.worlds.do(lambda world: world.cell.note_attempts(tried, at, "batch/0"))
+            self.worlds.do(lambda world: world.cell.jobs.note_attempts(tried, at, "batch/0"))
         elif data.draw(st.integers(0, 2), "gate at 2") == 2:
             gate = data.draw(st.sampled_from(["", "no budget", "no budget", "no <more>  budget"]))
-            self.worlds.do(lambda world: world.cell.gate(job_id, gate, at, "batch/0"))
+            self.worlds.do(lambda world: world.cell.jobs.gate(job_id, gate, at, "batch/0"))
         elif data.draw(st.booleans(), "hold"):
-            self.worlds.do(lambda world: world.cell.hold(job_id, at, "ada", check))
+            self.worlds.do(lambda world: world.cell.jobs.hold(job_id, at, "ada", check))
         else:
             for held in [j.id for j in self.twin.J.values() if {"*", "!"} & {wait[0] for wait in j.waits}]:
                 self.release(held, at)
@@ -77,7 +77,7 @@ class JobChanges(RuleBasedStateMachine):
     def update(self, data: st.DataObject, job_id: str, at: int, check: int | None) -> None:
         if data.draw(st.booleans(), "settle"):
             reason = data.draw(st.sampled_from(["", "of its 2 new tasks 1 failed"]))
-            self.worlds.do(lambda world: world.cell.settle(job_id, reason, at, "batch/0"))
+            self.worlds.do(lambda world: world.cell.jobs.settle(job_id, reason, at, "batch/0"))
             return
         needs = data.draw(st.lists(amounts, max_size=2), "new groups")
         groups = [TaskGroup(self.scaled(need), 1, 7) for need in needs]
@@ -86,7 +86,7 @@ class JobChanges(RuleBasedStateMachine):
         if data.draw(st.integers(0, 5), "of another user at 5") != 5:
             spec = self.twin.J[job_id].spec if job_id in self.twin.J else {}
             extra |= {name: spec[name] for name in ("user", "pool") if name in spec}
-        self.worlds.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada", check))
+        self.worlds.do(lambda world: world.cell.jobs.update(job_id, groups, extra, at, "ada", check))
 
     def release(self, job_id: str, at: int) -> None:
-        self.worlds.do(lambda world: world.cell.release(job_id, at, "ada"))
+        self.worlds.do(lambda world: world.cell.jobs.release(job_id, at, "ada"))

@@ -35,7 +35,7 @@ class Losses(RuleBasedStateMachine):
         """Lose runs; some of them had ended, which is reported late; the delay of the others may end."""
         there = endings_of(self.twin, leaving=False) or [TaskEnd(0, 1, EndKind.LOST)]
         runs: list[TaskEnd] = data.draw(st.lists(st.sampled_from(there), max_size=5))
-        jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
+        jobs = {run.placement: run.job for run in self.twin.machines.runs(list(self.twin.M))}
         how = data.draw(st.sampled_from([EndKind.LOST, EndKind.LOST, EndKind.RETRIED]))
         lost = [ending._replace(how=how, reason="x") for ending in runs]
         told = data.draw(st.sampled_from([EndKind.FINISHED, EndKind.FAILED]))
@@ -47,30 +47,30 @@ class Losses(RuleBasedStateMachine):
                 self.housekeep(self.tick(0))
 
     def end_all(self, endings: list[TaskEnd], jobs: dict[int, str], at: int) -> None:
-        _, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+        _, counts = self.worlds.do(lambda world: world.cell.executors.end(endings, at, "e0"))
         self.books.saw_end(endings, jobs, counts)
         self.books.look()
 
     def housekeep(self, at: int, most: int = 1_000) -> None:
-        self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
+        self.worlds.do(lambda world: world.cell.jobs.housekeep(at, "batch/0", most))
         self.books.look()
 
     def report_health(self, data: st.DataObject) -> None:
         """An agent reports tasks of a job, also of one that ended, and what it kept is the same everywhere."""
         job, machine = self.some_job(data), data.draw(st.sampled_from([0, 1, 2]), "machine")
-        runs = [run for run in self.twin.runs([machine]) if not run.leaving and run.job == job]
+        runs = [run for run in self.twin.machines.runs([machine]) if not run.leaving and run.job == job]
         tasks = [HealthOf(run.placement, task, data.draw(states)) for run in runs for task in indices(run.tasks)]
         said = HealthReport(job=job, machine=machine, tasks=tasks, max_down=data.draw(st.integers(0, 2)), span_ms=5)
         at = self.tick()
-        self.worlds.do(lambda world: world.cell.report_health(said, at))
-        self.worlds.do(lambda world: sorted(world.cell.ready(job)))
+        self.worlds.do(lambda world: world.cell.tasks.report_health(said, at))
+        self.worlds.do(lambda world: sorted(world.cell.tasks.ready(job)))
 
     def speculate(self, data: st.DataObject) -> None:
         """Request copies of running tasks, some of which have one."""
-        runs = [run for run in self.twin.runs(list(self.twin.M)) if not run.leaving]
+        runs = [run for run in self.twin.machines.runs(list(self.twin.M)) if not run.leaving]
         chosen = data.draw(st.lists(st.sampled_from(runs), min_size=1, max_size=4), "originals") if runs else []
         at, job = self.tick(), chosen[0].job if chosen else "j1"
         budget = Budget(data.draw(st.integers(1, 4)), data.draw(st.integers(2, 6)))
         first = data.draw(st.integers(0, 1))
         asked = [Original(run.machine, run.placement, indices(run.tasks)[0] + first) for run in chosen]
-        self.worlds.do(lambda world: world.cell.speculate(job, asked, budget, at, "batch/0"))
+        self.worlds.do(lambda world: world.cell.jobs.speculate(job, asked, budget, at, "batch/0"))

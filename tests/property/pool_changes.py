@@ -28,7 +28,7 @@ class PoolChanges(RuleBasedStateMachine):
 
     def change_pools(self, data: st.DataObject) -> None:
         """Change pools, now and then without having read them."""
-        known, resources = self.twin.pools(), self.twin.dimensions.names
+        known, resources = self.twin.pools.get(), self.twin.dimensions.names
         second = data.draw(st.sampled_from([(), (PoolTree("racks", "has rack"),)]), "second tree")
         pools = [pool for pool in known.pools if data.draw(st.integers(0, 5)) and (second or not pool.tree)]
         kept = {pool.name for pool in pools}
@@ -50,18 +50,19 @@ class PoolChanges(RuleBasedStateMachine):
             kept.add(name)
         trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))), *second)
         check, at = known.version - (not data.draw(st.integers(0, 9))), self.tick()
-        self.worlds.do(lambda world: world.cell.set_pools(Pools(tuple(pools), trees), check, at, "ada"))
-        self.worlds.do(lambda world: world.cell.pool_use())
+        self.worlds.do(lambda world: world.cell.pools.set(Pools(tuple(pools), trees), check, at, "ada"))
+        self.worlds.do(lambda world: world.cell.pools.use())
         if data.draw(st.booleans(), "epoch"):
             self.publish(data.draw(st.sampled_from([0, 400, 1_000])), at, data.draw(st.integers(0, 20)) * self.scale)
 
     def publish(self, later_ms: int, at: int, cpu: int = 1_000) -> None:
         """Publish the next epoch, now and then too early; what jobs hold and want is the same everywhere."""
-        self.worlds.do(lambda world: world.cell.demands(Position())[1])
-        known, twin, names = self.twin.epoch(), self.twin, self.twin.dimensions.names
+        self.worlds.do(lambda world: world.cell.pools.demands(Position())[1])
+        known, twin, names = self.twin.pools.epoch(), self.twin, self.twin.dimensions.names
         total = (cpu, 1_000, 500, 2_000)[: len(names)]
         epoch = epoch_of(
-            twin.pools(), twin.demands(Position())[1], dict.fromkeys(("default", "racks"), total), names, known,
+            twin.pools.get(), twin.pools.demands(Position())[1], dict.fromkeys(("default", "racks"), total), names,
+            known,
             version=twin.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
         )  # fmt: skip
-        self.worlds.do(lambda world: world.cell.publish_epoch(epoch, 1_000, at))
+        self.worlds.do(lambda world: world.cell.pools.publish_epoch(epoch, 1_000, at))

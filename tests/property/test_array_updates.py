@@ -36,16 +36,16 @@ class World:
     def __init__(self, seed: int, kind: str = "batch") -> None:
         self.rng, self.kind = Random(f"{seed}/array updates"), kind
         self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
-        self.cell.register_agent("m0", "n", 10**9, 0)
-        self.cell.join("agent/m0", [MachineSpec(f"m{i}", (self.rng.randint(1, 4), 1000)) for i in range(3)], 0)
-        self.membership = self.cell.register_scheduler(f"{kind}/0", "n", 10**9, 0)
+        self.cell.executors.register_agent("m0", "n", 10**9, 0)
+        self.cell.machines.join("agent/m0", [MachineSpec(f"m{i}", (self.rng.randint(1, 4), 1000)) for i in range(3)], 0)
+        self.membership = self.cell.schedulers.register(f"{kind}/0", "n", 10**9, 0)
         self.rollouts = Rollouts(kind, f"{kind}/0")
         self.now = self.number = self.version = 0
         self.count, self.step_of_index = self.rng.randint(1, 12), self.rng.randint(1, 3)
         self.first = self.rng.randint(0, 3)
         self.policy = {"max_down": self.rng.randint(1, 4), "health": {"healthy_after": self.rng.choice((0, 2_500))}}
         self.finished, self.failed = Counter[int](), Counter[int]()
-        self.cell.submit([self.spec()], 0, "ada")
+        self.cell.jobs.submit([self.spec()], 0, "ada")
 
     def spec(self) -> JobSpec:
         array = {"first": self.first, "step": self.step_of_index}
@@ -56,7 +56,7 @@ class World:
 
     @property
     def job(self) -> Job:
-        found = self.cell.job("a")
+        found = self.cell.jobs.get("a")
         assert found is not None
         return found
 
@@ -65,7 +65,7 @@ class World:
         return self.job.state > JobState.HELD
 
     def runs(self, *, leaving: bool = False) -> list[Run]:
-        return [run for run in self.cell.runs(range(3)) if run.leaving == leaving]
+        return [run for run in self.cell.machines.runs(range(3)) if run.leaving == leaving]
 
     def index(self, run: Run, task: int) -> int:
         found = array_index(self.job.spec["groups"][run.group], task)
@@ -76,22 +76,24 @@ class World:
 
     def update(self) -> None:
         self.version += 1
-        again = self.cell.update_state("a").startswith("stalled")
+        again = self.cell.jobs.update_state("a").startswith("stalled")
         wanted = job_update(self.job, self.spec(), again=again)
-        self.cell.update("a", wanted.groups, wanted.spec, self.now, "ada")
+        self.cell.jobs.update("a", wanted.groups, wanted.spec, self.now, "ada")
 
     def place(self, chance: float = 0.7) -> None:
         for number, group in enumerate(self.job.groups):
-            for machine in self.cell.machines():
+            for machine in self.cell.machines.all():
                 left = min(self.job.groups[number].ready, machine.capacity[0] - machine.allocated[0], group.unplaced)
                 if left > 0 and self.rng.random() < chance:
                     self.number += 1
                     wanted = Transaction("a", (Claim(machine.index, number, self.rng.randint(1, left)),))
-                    self.cell.commit(CommitRequest(self.membership, self.number, [wanted], Position(), self.now))
+                    self.cell.schedulers.commit(
+                        CommitRequest(self.membership, self.number, [wanted], Position(), self.now)
+                    )
 
     def leave(self) -> None:
         ends = [TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in self.runs(leaving=True)]
-        self.cell.end(ends, self.now, "e0")
+        self.cell.executors.end(ends, self.now, "e0")
 
     def end_one(self) -> None:
         how = self.rng.choice((EndKind.FINISHED, EndKind.FINISHED, EndKind.FAILED, EndKind.EVICTED, EndKind.LOST))
@@ -102,13 +104,13 @@ class World:
             run = self.rng.choice(live)
             task = self.rng.choice(ranges.indices(run.tasks))
             index = self.index(run, task)
-            self.cell.end([TaskEnd(run.machine, run.placement, how, str(task))], self.now, "e0")
+            self.cell.executors.end([TaskEnd(run.machine, run.placement, how, str(task))], self.now, "e0")
             self.finished[index] += how is EndKind.FINISHED
             self.failed[index] += how is EndKind.FAILED
 
     def step(self) -> None:
         self.now += STEP_MS
-        self.cell.housekeep(self.now, "ada")
+        self.cell.jobs.housekeep(self.now, "ada")
         if self.rng.random() < 0.6:  # the digest may be behind
             digest(self.cell, self.now)
         self.rollouts.step(self.cell, EVERY, self.now)
@@ -133,18 +135,18 @@ class World:
     def finish(self) -> None:
         """The last version has room, and nothing fails any more: each index that has not finished runs once."""
         for machine in range(3):
-            self.cell.set_machine_capacity(machine, (100, 1000), self.now, "ada")
+            self.cell.machines.set_capacity(machine, (100, 1000), self.now, "ada")
         for _ in range(2):  # the same once more when a new task had failed before: then the update stops at once
             self.update()
             for _ in range(80):
-                if self.over or self.cell.update_state("a") != "rolling":
+                if self.over or self.cell.jobs.update_state("a") != "rolling":
                     break
                 self.place(1.0)
                 self.leave()
                 self.step()
         if not self.over:
             (target,) = targets(self.job)
-            assert (self.cell.update_state("a"), count_of(self.job, target)) == ("", self.count)
+            assert (self.cell.jobs.update_state("a"), count_of(self.job, target)) == ("", self.count)
             self.same_rows()
         for _ in range(200):
             if self.over:

@@ -45,10 +45,10 @@ WORDS = st.sampled_from(
 
 def cell_with_job(groups: int) -> tuple[MemoryCell, Job]:
     cell = MemoryCell()
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec("m0", (4000, 4096))], 0)
-    cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((1000, 256), 1),) * groups)], 0, "ada")
-    job = cell.job("a")
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec("m0", (4000, 4096))], 0)
+    cell.jobs.submit([JobSpec("a", "crawl", "batch", (TaskGroup((1000, 256), 1),) * groups)], 0, "ada")
+    job = cell.jobs.get("a")
     assert job is not None
     return cell, job
 

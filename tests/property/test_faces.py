@@ -47,13 +47,13 @@ class Life:
     def __init__(self, seed: str) -> None:
         self.rng, self.cell, self.now = Random(seed), MemoryCell(), 1_000
         self.mirror, self.digests = CellMirror(self.cell, "store"), Random(f"{seed}/digests")
-        self.cell.register_executor("here", "n", 600_000_000, 0)
-        self.cell.join("here", [MachineSpec(f"m{i}", (4000, 4096)) for i in range(4)], 0)
-        self.me = self.cell.register_scheduler("batch/0", "n", 600_000_000, 0)
+        self.cell.executors.register("here", "n", 600_000_000, 0)
+        self.cell.machines.join("here", [MachineSpec(f"m{i}", (4000, 4096)) for i in range(4)], 0)
+        self.me = self.cell.schedulers.register("batch/0", "n", 600_000_000, 0)
         self.number = self.copies = 0
 
     def jobs(self) -> list[Job]:
-        return list(self.cell.jobs())
+        return list(self.cell.jobs.all())
 
     def step(self) -> None:
         self.now += 10
@@ -67,7 +67,7 @@ class Life:
         self.number += 1
         count, name = self.rng.randint(1, 5), f"j{self.number}"
         groups = TaskGroup((1000, 256), count), TaskGroup((1000, 256), 0, copies=True)
-        self.cell.submit([JobSpec(name, name, "batch", groups, spec=SPEC)], self.now, "ada")
+        self.cell.jobs.submit([JobSpec(name, name, "batch", groups, spec=SPEC)], self.now, "ada")
 
     def place(self) -> None:
         waits = [(job, i) for job in self.jobs() for i, group in enumerate(job.groups) if group.unplaced]
@@ -76,31 +76,31 @@ class Life:
             self.number += 1
             claim = Claim(self.rng.randrange(4), group, self.rng.randint(1, 2))
             transaction = Transaction(job.id, (claim,))
-            self.cell.commit(CommitRequest(self.me, self.number, [transaction], Position(), self.now))
+            self.cell.schedulers.commit(CommitRequest(self.me, self.number, [transaction], Position(), self.now))
 
     def copy(self) -> None:
-        runs = [run for run in self.cell.runs(range(4)) if run.group == 0 and not run.leaving]
+        runs = [run for run in self.cell.machines.runs(range(4)) if run.group == 0 and not run.leaving]
         if runs:
             run = self.rng.choice(runs)
             task = int(run.tasks.split(",")[0].split("-")[0])
             asked = [Original(0, run.placement, task)]
-            self.copies += len(self.cell.speculate(run.job, asked, MANY, self.now, "batch/0"))
+            self.copies += len(self.cell.jobs.speculate(run.job, asked, MANY, self.now, "batch/0"))
 
     def end(self) -> None:
-        runs = [run for run in self.cell.runs(range(4)) if not run.leaving]
+        runs = [run for run in self.cell.machines.runs(range(4)) if not run.leaving]
         if runs:
             run = self.rng.choice(runs)
             how = self.rng.choice([EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.EVICTED])
-            self.cell.end([TaskEnd(run.machine, run.placement, how, "*", "drain")], self.now, "here")
+            self.cell.executors.end([TaskEnd(run.machine, run.placement, how, "*", "drain")], self.now, "here")
 
     def hold(self) -> None:
         job = self.rng.choice(self.jobs())
-        (self.cell.release if job.held else self.cell.hold)(job.id, self.now, "ada")
+        (self.cell.jobs.release if job.held else self.cell.jobs.hold)(job.id, self.now, "ada")
 
     def resize(self) -> None:
         job = self.rng.choice(self.jobs())
         totals = resized(job, targets(job)[0], self.rng.randint(1, 6))
-        self.cell.resize(job.id, totals, self.now, "ada", job.modified)
+        self.cell.jobs.resize(job.id, totals, self.now, "ada", job.modified)
 
     def update(self) -> None:
         """Replace the tasks, as a scheduler that steps at random does."""
@@ -109,11 +109,11 @@ class Life:
         said = [*(job.spec["groups"]), *SPEC["groups"]]
         first = len(job.groups)
         goal = Target(first, 2, tuple(range(0, first, 2)))
-        self.cell.update(job.id, groups, {**job.spec, "groups": said, "targets": [goal.row()]}, self.now, "ada")
+        self.cell.jobs.update(job.id, groups, {**job.spec, "groups": said, "targets": [goal.row()]}, self.now, "ada")
 
     def stop(self) -> None:
         if self.rng.random() < 0.3:
-            self.cell.stop(self.rng.choice(self.jobs()).id, self.now, "ada")
+            self.cell.jobs.stop(self.rng.choice(self.jobs()).id, self.now, "ada")
 
 
 def plain(value: Any) -> Any:
@@ -122,8 +122,8 @@ def plain(value: Any) -> Any:
 
 def started_and_ended(cell: MemoryCell, job: str) -> tuple[int | None, int | None]:
     """What the log says up to the position of the digest: the first placement of a task, and the end of the job."""
-    read = Digested.unpack(cell.digest_position()).version
-    facts = [fact for fact in cell.facts(0, 100_000) if fact.version <= read]
+    read = Digested.unpack(cell.digest.position()).version
+    facts = [fact for fact in cell.log.facts(0, 100_000) if fact.version <= read]
     starts = (fact.at_ms for fact in facts if fact.event[0] == "place" and fact.event[3] == job)
     ends = (fact.at_ms for fact in facts if fact.event[:2] == ("done", job))
     return next(starts, None), next(ends, None)
@@ -148,7 +148,7 @@ def compare(life: Life, now: int) -> Counter[str]:
     mirror.read(now)
     life.mirror.read(now)
     assert plain(life.mirror.jobs()) == plain(mirror.jobs()), "a mirror that saw all of it"
-    page = cell.job_page()
+    page = cell.jobs.page()
     listed, http = list_jobs(cell, page, now)["jobs"], {row["id"]: row for row in mirror.jobs()["jobs"]}
     texts = {str(row["id"]): row for row in _rows(cell, page, now)}
     overview = Overviews(cell, mirror.held, "store").make(now)
@@ -156,7 +156,7 @@ def compare(life: Life, now: int) -> Counter[str]:
     titles = "placed", "restarts", "started", "elapsed"
     placed, again, began, took = (next(each for each in pane.columns if each.title == title) for title in titles)
     on_top = {each.job.id: each for each in overview.shown_jobs}
-    for job in cell.jobs():
+    for job in cell.jobs.all():
         said = job_json(job, room, now, job_times(cell, [job])[job.id])
         numbers, state = said["counts"], said["state"]
         row = next(each for each in listed if each["id"] == job.id)
@@ -192,7 +192,7 @@ def compare(life: Life, now: int) -> Counter[str]:
             ]
             assert placed.show(each) == f"{numbers['placed']:,}/{numbers['total']:,}"
     for word in STATES:
-        found = {job.id for job in cell.job_page(None, None, keep(None, word)).jobs}
+        found = {job.id for job in cell.jobs.page(None, None, keep(None, word)).jobs}
         shown = {each for each, row in http.items() if row["state"] == word}
         assert found == shown, word
         assert shown == {row["id"] for row in mirror.jobs(JobFilter(state=word))["jobs"]}, word
@@ -244,25 +244,25 @@ def test_all_faces_show_the_same_numbers_in_long_lives(seed: int) -> None:
 def times(life: Life, job_id: str, now: int) -> list[Any]:
     """The times of a job in the list, which all faces have."""
     compare(life, now)
-    (row,) = (row for row in list_jobs(life.cell, life.cell.job_page(), now)["jobs"] if row["id"] == job_id)
+    (row,) = (row for row in list_jobs(life.cell, life.cell.jobs.page(), now)["jobs"] if row["id"] == job_id)
     return [row[name] for name in TIMES]
 
 
 def test_start_and_end_are_shown_once_the_digest_of_the_log_has_reached_them() -> None:
     life, groups = Life("times"), (TaskGroup((1000, 256), 2),)
-    life.cell.submit([JobSpec(name, name, "batch", groups) for name in ("a", "b")], 1_000, "ada")
+    life.cell.jobs.submit([JobSpec(name, name, "batch", groups) for name in ("a", "b")], 1_000, "ada")
 
-    life.cell.commit(CommitRequest(life.me, 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 2_000))
-    life.cell.commit(CommitRequest(life.me, 2, [Transaction("a", (Claim(1, 0, 1),))], Position(), 3_000))
+    life.cell.schedulers.commit(CommitRequest(life.me, 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 2_000))
+    life.cell.schedulers.commit(CommitRequest(life.me, 2, [Transaction("a", (Claim(1, 0, 1),))], Position(), 3_000))
     assert times(life, "a", 5_000) == [None, None, None]
     digest(life.cell, 5_000)
     assert times(life, "a", 5_500) == [2_000, None, 3_500], "of a job that runs until now"
-    runs = life.cell.runs([0, 1])
-    life.cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED, "*") for run in runs], 6_000, "here")
+    runs = life.cell.machines.runs([0, 1])
+    life.cell.executors.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED, "*") for run in runs], 6_000, "here")
     assert times(life, "a", 9_000) == [2_000, None, None], "it has ended, and it is not known when"
     digest(life.cell, 9_000)
     assert times(life, "a", 9_500) == [2_000, 6_000, 4_000]
-    life.cell.stop("b", 9_600, "ada")
+    life.cell.jobs.stop("b", 9_600, "ada")
     digest(life.cell, 9_700)
     assert times(life, "b", 9_800) == [None, 9_600, None], "it never started"
 
@@ -270,41 +270,43 @@ def test_start_and_end_are_shown_once_the_digest_of_the_log_has_reached_them() -
 def test_times_cost_a_list_two_reads_whatever_the_number_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     life, groups, calls = Life("reads"), (TaskGroup((10, 10), 1),), Counter[str]()
     names = [f"j{number}" for number in range(60)]
-    life.cell.submit([JobSpec(name, name, "batch", groups) for name in names], 1_000, "ada")
+    life.cell.jobs.submit([JobSpec(name, name, "batch", groups) for name in names], 1_000, "ada")
     claims = [Transaction(name, (Claim(0, 0, 1),)) for name in names]
-    life.cell.commit(CommitRequest(life.me, 1, claims, Position(), 2_000))
+    life.cell.schedulers.commit(CommitRequest(life.me, 1, claims, Position(), 2_000))
     digest(life.cell, 3_000)
 
-    def count(name: str) -> None:
-        read = getattr(life.cell, name)
+    def count(part: object, name: str) -> None:
+        read = getattr(part, name)
 
         def counted(*given: Any) -> Any:
             calls[name] += 1
             return read(*given)
 
-        monkeypatch.setattr(life.cell, name, counted)
+        monkeypatch.setattr(part, name, counted)
 
-    for name in ("digest_position", "histories", "job_history", "result_records", "newest_facts", "facts"):
-        count(name)
-    rows = list_jobs(life.cell, life.cell.job_page(50), 4_000)["jobs"]
+    for name in ("position", "histories", "job_history", "result_records"):
+        count(life.cell.digest, name)
+    for name in ("newest_facts", "facts"):
+        count(life.cell.log, name)
+    rows = list_jobs(life.cell, life.cell.jobs.page(50), 4_000)["jobs"]
     assert [row["started_ms"] for row in rows] == [2_000] * 50
-    assert calls == {"digest_position": 1, "histories": 1}
+    assert calls == {"position": 1, "histories": 1}
 
 
 def test_a_job_with_copies_has_its_own_tasks_alone() -> None:
     """Four tasks in a list as in a table: two run, each with a copy that waits; held, it still runs."""
     life = Life("few")
     groups = TaskGroup((1000, 256), 2), TaskGroup((1000, 256), 0, copies=True)
-    life.cell.submit([JobSpec("a", "a", "batch", groups, spec=SPEC)], 0, "ada")
+    life.cell.jobs.submit([JobSpec("a", "a", "batch", groups, spec=SPEC)], 0, "ada")
     claims = Transaction("a", (Claim(0, 0, 2),))
-    life.cell.commit(CommitRequest(life.me, 1, [claims], Position(), 1))
-    (run,) = life.cell.runs([0])
-    life.cell.speculate("a", [Original(0, run.placement, task) for task in (0, 1)], MANY, 1, "batch/0")
-    life.cell.hold("a", 2, "ada")
-    job = life.cell.job("a")
+    life.cell.schedulers.commit(CommitRequest(life.me, 1, [claims], Position(), 1))
+    (run,) = life.cell.machines.runs([0])
+    life.cell.jobs.speculate("a", [Original(0, run.placement, task) for task in (0, 1)], MANY, 1, "batch/0")
+    life.cell.jobs.hold("a", 2, "ada")
+    job = life.cell.jobs.get("a")
     assert job is not None
     assert [sum(group.total for group in groups) for groups in (job.groups, own_groups(job))] == [4, 2]
-    row = _rows(life.cell, life.cell.job_page(), 10)[0]
+    row = _rows(life.cell, life.cell.jobs.page(), 10)[0]
     assert (row[">tasks"], row[">placed"], row["state"], row["reason"]) == (2, 2, "running", "")
     compare(life, 10)
 
@@ -314,16 +316,16 @@ def test_a_running_task_is_not_starting_because_its_copy_waits() -> None:
     life = Life("leaving")
     life.number = 1
     groups = TaskGroup((1000, 256), 1), TaskGroup((1000, 256), 0, copies=True)
-    life.cell.submit([JobSpec("a", "a", "batch", groups, spec=SPEC)], 0, "ada")
-    life.cell.submit([JobSpec("b", "b", "batch", (TaskGroup((4000, 256), 1),))], 0, "ada")
+    life.cell.jobs.submit([JobSpec("a", "a", "batch", groups, spec=SPEC)], 0, "ada")
+    life.cell.jobs.submit([JobSpec("b", "b", "batch", (TaskGroup((4000, 256), 1),))], 0, "ada")
     claims = [Transaction("a", (Claim(0, 0, 1),)), Transaction("b", (Claim(1, 0, 1),))]
-    life.cell.commit(CommitRequest(life.me, 1, claims, Position(), 1))
-    first, other = life.cell.runs([0, 1])
-    life.cell.speculate("a", [Original(0, first.placement, 0)], MANY, 1, "batch/0")
-    life.cell.end([TaskEnd(1, other.placement, EndKind.EVICTED, "*", "drain")], 2, "ada")
-    life.cell.commit(CommitRequest(life.me, 2, [Transaction("a", (Claim(1, 1, 1),))], Position(), 3))
-    assert [(run.job, run.leaving) for run in life.cell.runs([1])] == [("b", True), ("a", False)]
-    job = life.cell.job("a")
+    life.cell.schedulers.commit(CommitRequest(life.me, 1, claims, Position(), 1))
+    first, other = life.cell.machines.runs([0, 1])
+    life.cell.jobs.speculate("a", [Original(0, first.placement, 0)], MANY, 1, "batch/0")
+    life.cell.executors.end([TaskEnd(1, other.placement, EndKind.EVICTED, "*", "drain")], 2, "ada")
+    life.cell.schedulers.commit(CommitRequest(life.me, 2, [Transaction("a", (Claim(1, 1, 1),))], Position(), 3))
+    assert [(run.job, run.leaving) for run in life.cell.machines.runs([1])] == [("b", True), ("a", False)]
+    job = life.cell.jobs.get("a")
     assert job is not None
     summary = JobStatus(life.cell, job).summary
     assert (summary["running"], summary["starting"]) == (1, 0)

@@ -16,7 +16,7 @@ from omega.cellstate.errors import StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.redis.cell import GENERAL_KEYS
+from omega.cellstate.redis.schedulers import GENERAL_KEYS
 from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest, Membership, Reply
 from omega.cellstate.resources import Dimensions
@@ -36,7 +36,7 @@ class Watched(RedisCell):
         self.change: Callable[[str], str] = lambda text: text
         tags = iter(range(10**6))
         self._tag = lambda: f"{next(tags):010d}"
-        for link in (self._link, self._ends):
+        for link in (self.schedulers._link, self.executors._ends):
             link.send = partial(self._send_changed, link.send)  # type: ignore[method-assign]
 
     def _send_changed(self, send: Callable[..., None], chosen: Script, *rest: Any) -> None:
@@ -81,16 +81,16 @@ def make(
 ) -> tuple[Watched, Membership]:
     cell = Watched.create(client, name, Dimensions(RESOURCES[:resources]), keep_jobs=6)
     assert isinstance(cell, Watched)
-    cell.register_executor("e", "one", LEASE_MS, 1)
-    cell.register_executor("f", "one", LEASE_MS, 1)
+    cell.executors.register("e", "one", LEASE_MS, 1)
+    cell.executors.register("f", "one", LEASE_MS, 1)
     for executor, first, side in (("e", 0, "left"), ("f", MACHINES // 2, "right")):
         machines = [
             MachineSpec(f"m{first + i}", tuple(unit * amount for amount in CAPACITY[:resources]), {"side": side})
             for i in range(MACHINES // 2)
         ]
-        cell.join(executor, machines, 1)
-    membership = cell.register_scheduler("batch/0", "one", LEASE_MS, 1)
-    cell.may_wake(["batch/0"])
+        cell.machines.join(executor, machines, 1)
+    membership = cell.schedulers.register("batch/0", "one", LEASE_MS, 1)
+    cell.schedulers.may_wake(["batch/0"])
     cell.change = change
     return cell, membership
 
@@ -122,9 +122,9 @@ def some_job(rng: Random, number: int, resources: int, unit: int, pools: bool) -
 
 
 def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
-    job = cell.job(job_id)
+    job = cell.jobs.get(job_id)
     left = job.groups[0].unplaced if job else 1
-    rows = {int(row[0]): int(row[1]) for row in cell.sync(Position()).rows}
+    rows = {int(row[0]): int(row[1]) for row in cell.schedulers.sync(Position()).rows}
     claims = list[Claim]()
     while left > 0 and (not claims or rng.random() < 0.9):
         count, machine = rng.randint(1, left) + (rng.random() < 0.05), rng.randrange(MACHINES)
@@ -158,7 +158,7 @@ def test_both_paths_write_the_same_bytes(store_url: str, seed: int, resources: i
     worlds = [make(change, client, f"{way}-{uuid4().hex[:8]}", resources, unit) for change, way in ways]
     try:
         for cell, _ in worlds if pools else []:
-            cell.set_pools(DIVIDED if seed >= 8 else POOLS, cell.pools().version, 1, "ada")
+            cell.pools.set(DIVIDED if seed >= 8 else POOLS, cell.pools.get().version, 1, "ada")
         live_through(worlds, Random(f"{seed}/fast-path"), 45, unit, pools)
     finally:
         for cell, _ in worlds:
@@ -183,17 +183,17 @@ def live_through(
     for turn in range(turns):
         at += 10
         jobs = [some_job(rng, 10 * turn + i, len(first.dimensions), unit, pools) for i in range(rng.randint(0, 3))]
-        do(lambda cell, _: cell.submit(jobs, at, "ada"))  # noqa: B023 - called at once
-        waiting = [job_id for ids in first.pending().values() for job_id in ids]
+        do(lambda cell, _: cell.jobs.submit(jobs, at, "ada"))  # noqa: B023 - called at once
+        waiting = [job_id for ids in first.schedulers.pending().values() for job_id in ids]
         chosen = rng.sample(waiting, min(len(waiting), rng.randint(1, 3)))
         if chosen:
             number += 1
             calls = [some_claims(rng, first, job_id) for job_id in chosen]
-            lanes = sorted(first.lanes())
+            lanes = sorted(first.schedulers.lanes())
             intake = Intake("batch", tuple(Ask(lane, 0, 2) for lane in lanes), 3, "1" * BUCKETS)
-            since = first.sync(Position()).position
-            do(lambda cell, who: cell.commit(CommitRequest(who, number, calls, since, at, intake=intake)))  # noqa: B023
-        runs = first.runs(range(MACHINES))
+            since = first.schedulers.sync(Position()).position
+            do(lambda cell, who: cell.schedulers.commit(CommitRequest(who, number, calls, since, at, intake=intake)))  # noqa: B023
+        runs = first.machines.runs(range(MACHINES))
         hows = [
             EndKind.LEFT if run.leaving else rng.choice([EndKind.FINISHED] * 6 + [EndKind.FAILED, EndKind.EVICTED])
             for run in runs
@@ -203,17 +203,17 @@ def live_through(
             for run, how in zip(runs, hows, strict=True) if rng.random() < (0.4 if how is not EndKind.EVICTED else 0.05)
         ]  # fmt: skip
         endings += endings[:1] if rng.random() < 0.2 else []
-        do(lambda cell, _: cell.end(endings, at, "e"))  # noqa: B023
+        do(lambda cell, _: cell.executors.end(endings, at, "e"))  # noqa: B023
         if rng.random() < 0.05:
             machine, state = rng.randrange(MACHINES), rng.choice([MachineState.UP, MachineState.DRAINED])
-            do(lambda cell, _: cell.set_machine_state(machine, state, at, "ada"))  # noqa: B023
+            do(lambda cell, _: cell.machines.set_state(machine, state, at, "ada"))  # noqa: B023
         if rng.random() < 0.1:  # it comes back with less of its last resource than its tasks hold, or with all of it
             machine, (*others, last) = rng.randrange(MACHINES), CAPACITY[: len(first.dimensions)]
             size, owner = (
                 [unit * amount for amount in (*others, rng.choice([1, last]))],
                 "ef"[machine // (MACHINES // 2)],
             )
-            do(lambda cell, _: cell.join(owner, [MachineSpec(f"m{machine}", tuple(size))], at))  # noqa: B023
+            do(lambda cell, _: cell.machines.join(owner, [MachineSpec(f"m{machine}", tuple(size))], at))  # noqa: B023
         if rng.random() < 0.1:
             names = rng.choice(["-", "*", "job-1 job-2"])
             do(lambda cell, _: cell.client.hset(f"omega:1:{{{cell.name}}}:asleep", "batch/0", names))  # noqa: B023
@@ -232,20 +232,22 @@ def test_simple_jobs_take_the_fast_path(gang: Gang, least: int, machines: int, r
     cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c", resources)
     group = TaskGroup((1, 2, 1)[:resources], 5, 500)
     jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), gang=gang, gang_min=least) for i in range(3)]
-    cell.submit(jobs, 1, "ada")
+    cell.jobs.submit(jobs, 1, "ada")
     mode = Mode.GANG if gang else Mode.INCREMENTAL
     calls = [
         Transaction(job.id, tuple(Claim(i + m, 0, 5 // machines) for m in range(machines)), mode)
         for i, job in enumerate(jobs)
     ]
-    cell.commit(CommitRequest(membership, 1, calls[:1], Position(), 2))  # the client learns which queues there are
+    cell.schedulers.commit(
+        CommitRequest(membership, 1, calls[:1], Position(), 2)
+    )  # the client learns which queues there are
     cell.change = always
-    reply = cell.commit(CommitRequest(membership, 2, calls[1:], Position(), 3, executors=(1, 3)))
+    reply = cell.schedulers.commit(CommitRequest(membership, 2, calls[1:], Position(), 3, executors=(1, 3)))
     assert all(outcome.accepted for outcome in reply.outcomes)
-    runs = [run for run in cell.runs(range(MACHINES)) if run.job != "j0"]
+    runs = [run for run in cell.machines.runs(range(MACHINES)) if run.job != "j0"]
     hows = [EndKind.FINISHED] * (len(runs) - 1) + [EndKind.FAILED]
     endings = [TaskEnd(run.machine, run.placement, how) for run, how in zip(runs, hows, strict=True)]
-    assert sum(cell.end(endings, 4, "e")) == 10
+    assert sum(cell.executors.end(endings, 4, "e")) == 10
 
 
 @pytest.mark.parametrize(
@@ -259,43 +261,46 @@ def test_simple_jobs_take_the_fast_path(gang: Gang, least: int, machines: int, r
 def test_jobs_of_pools_without_limits_take_the_fast_path(pools: Sequence[str], fast: bool) -> None:
     """A call is covered when no pool with limits binds any of its jobs, whatever limits other pools have."""
     cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
-    cell.set_pools(POOLS, cell.pools().version, 1, "ada")
-    cell.submit([JobSpec("first", "first", "batch", (TaskGroup((1, 2), 1, 500),))], 1, "ada")
+    cell.pools.set(POOLS, cell.pools.get().version, 1, "ada")
+    cell.jobs.submit([JobSpec("first", "first", "batch", (TaskGroup((1, 2), 1, 500),))], 1, "ada")
     group = TaskGroup((1, 2), 2, 500)
     jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), spec={"pool": pool} if pool else {}) for i, pool in
             enumerate([*pools, *pools])]  # fmt: skip
-    cell.submit(jobs, 1, "ada")
+    cell.jobs.submit(jobs, 1, "ada")
     calls = [Transaction(job.id, (Claim(i, 0, 2),)) for i, job in enumerate(jobs)]
     first = Transaction("first", (Claim(7, 0, 1),))
-    cell.commit(
+    cell.schedulers.commit(
         CommitRequest(membership, 1, [first, *calls[:2]], Position(), 2)
     )  # the client learns which queues there are
 
     cell.change = always
     refused = nullcontext() if fast else pytest.raises(StoreError, match="the general path")
     with refused:
-        cell.commit(CommitRequest(membership, 2, calls[2:], Position(), 3, executors=(1, 3)))
-    runs = [run for run in cell.runs(range(MACHINES)) if run.job in ("j0", "j1")]
+        cell.schedulers.commit(CommitRequest(membership, 2, calls[2:], Position(), 3, executors=(1, 3)))
+    runs = [run for run in cell.machines.runs(range(MACHINES)) if run.job in ("j0", "j1")]
     with refused:
-        assert sum(cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in runs], 4, "e")) == 4
+        assert (
+            sum(cell.executors.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in runs], 4, "e"))
+            == 4
+        )
 
 
 def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:
     cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
     given = list[int]()
-    send = cell._link.send
+    send = cell.schedulers._link.send
 
     def watched(*call: Any, **options: Any) -> None:
         given.append(len(call[1]))
         send(*call, **options)
 
-    cell._link.send = watched  # type: ignore[method-assign]
-    cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1, 500),)) for i in range(1, 6)], 1, "ada")
+    cell.schedulers._link.send = watched  # type: ignore[method-assign]
+    cell.jobs.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1, 500),)) for i in range(1, 6)], 1, "ada")
 
     def place(number: int) -> int:
         """Return how often the call was sent."""
         before = len(given)
-        cell.commit(
+        cell.schedulers.commit(
             CommitRequest(
                 membership, number, [Transaction(f"j{number}", (Claim(0, 0, 1),))], Position(), 2, executors=(1, 3)
             )
@@ -304,9 +309,9 @@ def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:
 
     assert (place(1), place(2)) == (3, 1), "the queue was not known"
     assert given[3] == given[0] + 1
-    cell.set_limits("batch", Limits((10, None)), 2, "ada")
+    cell.pools.set_limits("batch", Limits((10, None)), 2, "ada")
     assert (place(3), place(4)) == (2, 1)
-    cell.set_limits("batch", Limits((None, None)), 3, "ada")
+    cell.pools.set_limits("batch", Limits((None, None)), 3, "ada")
     assert place(5) == 1
     assert given[-1] == given[3] + len(GENERAL_KEYS)
 
@@ -316,16 +321,18 @@ def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:
 )
 def test_jobs_take_the_fast_path_to_machines_of_their_tree(places: Sequence[tuple[str, int]], fast: bool) -> None:
     cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
-    cell.set_pools(DIVIDED, cell.pools().version, 1, "ada")
+    cell.pools.set(DIVIDED, cell.pools.get().version, 1, "ada")
     group = TaskGroup((1, 2), 2, 500)
     named = [(pool, f"{pool}{i}") for pool, _ in places for i in "ab"]
-    cell.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool}) for pool, name in named], 1, "ada")
+    cell.jobs.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool}) for pool, name in named], 1, "ada")
     first, second = ([Transaction(f"{pool}{i}", (Claim(at, 0, 2),)) for pool, at in places] for i in "ab")
-    cell.commit(CommitRequest(membership, 1, first, Position(), 2))  # the client learns which queues there are
+    cell.schedulers.commit(
+        CommitRequest(membership, 1, first, Position(), 2)
+    )  # the client learns which queues there are
     cell.change = always
     with nullcontext() if fast else pytest.raises(StoreError, match="the general path"):
-        reply = cell.commit(CommitRequest(membership, 2, second, Position(), 3, executors=(1, 3)))
+        reply = cell.schedulers.commit(CommitRequest(membership, 2, second, Position(), 3, executors=(1, 3)))
         assert all(outcome.accepted for outcome in reply.outcomes)
-    runs = [run for run in cell.runs(range(MACHINES)) if run.job.endswith("a")]
+    runs = [run for run in cell.machines.runs(range(MACHINES)) if run.job.endswith("a")]
     ends = [TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in runs]
-    assert sum(cell.end(ends, 4, "e")) == (4 if fast else 2)
+    assert sum(cell.executors.end(ends, 4, "e")) == (4 if fast else 2)

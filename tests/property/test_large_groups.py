@@ -38,11 +38,11 @@ class LargeGroups(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         machines = [MachineSpec(f"m{i}", (4_000, 4_000)) for i in range(MACHINES)]
-        self.worlds.do(lambda world: world.cell.register_executor("e0", "n", LEASE_MS, 0))
-        self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
+        self.worlds.do(lambda world: world.cell.executors.register("e0", "n", LEASE_MS, 0))
+        self.worlds.do(lambda world: world.cell.machines.join("e0", machines, 0))
 
         def enlist(world: World) -> None:
-            world.memberships["batch/0"] = world.cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
+            world.memberships["batch/0"] = world.cell.schedulers.register("batch/0", "n", LEASE_MS, 0)
 
         self.worlds.do(enlist)
 
@@ -54,12 +54,12 @@ class LargeGroups(RuleBasedStateMachine):
         groups = tuple(TaskGroup((1, 1), count) for count in counts)
         spec = JobSpec(f"j{self.jobs}", f"n{self.jobs}", "batch", groups, self.jobs, gang)
         at = self.tick()
-        self.worlds.do(lambda world: world.cell.submit([spec], at, "ada"))
+        self.worlds.do(lambda world: world.cell.jobs.submit([spec], at, "ada"))
 
-    @precondition(lambda self: self.twin.pending().get("batch"))
+    @precondition(lambda self: self.twin.schedulers.pending().get("batch"))
     @rule(data=st.data(), evict=st.booleans())
     def place(self, data: st.DataObject, evict: bool) -> None:
-        job = self.twin.job(data.draw(st.sampled_from(self.twin.pending()["batch"]), "job"))
+        job = self.twin.jobs.get(data.draw(st.sampled_from(self.twin.schedulers.pending()["batch"]), "job"))
         assert job is not None
         claims: list[Claim] = []
         for number, group in enumerate(job.groups):
@@ -67,7 +67,7 @@ class LargeGroups(RuleBasedStateMachine):
             while (left and len(claims) < 40) or (left and job.gang):
                 count = min(left, data.draw(st.sampled_from([1, 2, 40, 100, 256]), "tasks"))
                 machine = data.draw(st.integers(0, MACHINES - 1), "machine")
-                victims = tuple((run.placement, 3) for run in self.twin.runs([machine])[:2]) if evict else ()
+                victims = tuple((run.placement, 3) for run in self.twin.machines.runs([machine])[:2]) if evict else ()
                 claims.append(Claim(machine, number, count, seen=0, evict=victims))
                 left -= count
         if not claims:
@@ -78,7 +78,7 @@ class LargeGroups(RuleBasedStateMachine):
 
         def commit(world: World) -> tuple[Any, ...]:
             known, member = world.positions["batch/0"][-1], world.memberships["batch/0"]
-            reply = world.cell.commit(
+            reply = world.cell.schedulers.commit(
                 CommitRequest(
                     member, self.number, [transaction], known, at, intake=world.intake("batch/0", 3, EVERY_BUCKET)
                 )
@@ -90,7 +90,7 @@ class LargeGroups(RuleBasedStateMachine):
     @precondition(lambda self: any(m.runs for m in self.twin.M.values()))
     @rule(data=st.data(), leaving=st.booleans())
     def end(self, data: st.DataObject, leaving: bool) -> None:
-        runs = [run for run in self.twin.runs(list(self.twin.M)) if run.leaving == leaving]
+        runs = [run for run in self.twin.machines.runs(list(self.twin.M)) if run.leaving == leaving]
         endings = []
         for run in data.draw(st.lists(st.sampled_from(runs), max_size=12), "runs") if runs else ():
             how = EndKind.LEFT if leaving else data.draw(st.sampled_from(ENDS))
@@ -100,7 +100,7 @@ class LargeGroups(RuleBasedStateMachine):
             )
             endings.append(TaskEnd(run.machine, run.placement, how, gather(some) if some else "*", why, run.job))
         at = self.tick()
-        self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+        self.worlds.do(lambda world: world.cell.executors.end(endings, at, "e0"))
 
     @precondition(lambda self: self.twin.J)
     @rule(data=st.data(), what=st.sampled_from(["resize", "resize", "stop", "tend", "down", "start", "shrink"]))
@@ -109,25 +109,25 @@ class LargeGroups(RuleBasedStateMachine):
         machine = data.draw(st.integers(0, MACHINES - 1), "machine")
         if what == "resize":
             total = data.draw(st.sampled_from([0, 2, 200, 300, 600]), "total")
-            self.worlds.do(lambda world: world.cell.resize(job_id, {0: total}, at, "ada"))
+            self.worlds.do(lambda world: world.cell.jobs.resize(job_id, {0: total}, at, "ada"))
         elif what == "stop":
-            self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", JobState.STOPPED))
+            self.worlds.do(lambda world: world.cell.jobs.stop(job_id, at, "ada", JobState.STOPPED))
         elif what == "tend":
             self.now += data.draw(st.sampled_from([0, 700_000]))
             at, most = self.tick(), data.draw(st.integers(1, 9))
-            self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
+            self.worlds.do(lambda world: world.cell.jobs.housekeep(at, "batch/0", most))
         elif what == "down":
-            self.worlds.do(lambda world: world.cell.set_machine_state(machine, MachineState.DOWN, at, "ada"))
-            self.worlds.do(lambda world: world.cell.set_machine_state(machine, MachineState.UP, at, "ada"))
+            self.worlds.do(lambda world: world.cell.machines.set_state(machine, MachineState.DOWN, at, "ada"))
+            self.worlds.do(lambda world: world.cell.machines.set_state(machine, MachineState.UP, at, "ada"))
         elif what == "shrink":
-            runs = [(run.placement, 900) for run in self.twin.runs([machine]) if not run.leaving]
-            self.worlds.do(lambda world: world.cell.set_machine_capacity(machine, (300, 300), at, "ada", runs))
+            runs = [(run.placement, 900) for run in self.twin.machines.runs([machine]) if not run.leaving]
+            self.worlds.do(lambda world: world.cell.machines.set_capacity(machine, (300, 300), at, "ada", runs))
         else:
-            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))]
-            self.worlds.do(lambda world: world.cell.may_start(asked))
+            asked = [(run.machine, run.placement) for run in self.twin.machines.runs(list(self.twin.M))]
+            self.worlds.do(lambda world: world.cell.executors.may_start(asked))
 
     def teardown(self) -> None:
-        self.worlds.do(lambda world: [world.cell.job(job_id) for job_id in self.twin.J])
+        self.worlds.do(lambda world: [world.cell.jobs.get(job_id) for job_id in self.twin.J])
         self.worlds.compare()
         LargeGroups.placements += self.twin.placements
 

@@ -27,13 +27,15 @@ def wide(client: Any, runs: int, each: int) -> Iterator[RedisCell]:
     """A job with a run of `each` tasks on each of many machines."""
     cell = RedisCell.create(client, f"losses-{uuid4().hex[:8]}")
     try:
-        cell.register_executor("e0", "nonce", 600_000, 0)
-        cell.join("e0", [MachineSpec(f"w{i}", (4, 8)) for i in range(runs)], 0)
-        cell.submit([JobSpec("wide", "wide", "batch", (TaskGroup((0, 0), each * runs),))], 0, "ada")
-        member = cell.register_scheduler("batch/0", "nonce", 600_000, 0)
+        cell.executors.register("e0", "nonce", 600_000, 0)
+        cell.machines.join("e0", [MachineSpec(f"w{i}", (4, 8)) for i in range(runs)], 0)
+        cell.jobs.submit([JobSpec("wide", "wide", "batch", (TaskGroup((0, 0), each * runs),))], 0, "ada")
+        member = cell.schedulers.register("batch/0", "nonce", 600_000, 0)
         claims = tuple(Claim(i, 0, each) for i in range(runs))
-        cell.commit(
-            CommitRequest(member, 1, [Transaction("wide", claims)], cell.sync(Position()).position, 0, executors=(1,))
+        cell.schedulers.commit(
+            CommitRequest(
+                member, 1, [Transaction("wide", claims)], cell.schedulers.sync(Position()).position, 0, executors=(1,)
+            )
         )
         yield cell
     finally:
@@ -69,8 +71,8 @@ def test_losses_of_one_group_do_not_look_at_one_another(store_url: str, order: s
         endings = [TaskEnd(i, 1 + i, EndKind.LOST, "*", "agent") for i in range(runs)]
         if order == "random":
             Random(order).shuffle(endings)
-        assert sum(cell.end(endings[:: -1 if order == "descending" else 1], 1, "e0")) == runs
-        found = cell.job("wide")
+        assert sum(cell.executors.end(endings[:: -1 if order == "descending" else 1], 1, "e0")) == runs
+        found = cell.jobs.get("wide")
         assert found is not None
         assert found.groups[0].delayed == runs
 
@@ -84,10 +86,10 @@ def test_runs_in_many_chunks_end_in_any_order(store_url: str) -> None:
     def lose(cell: RedisCell, runs: int) -> None:
         evicted = [TaskEnd(i, 1 + i, EndKind.EVICTED, f"{256 * i + 255}", "drain") for i in range(1, runs)]
         Random("evicted").shuffle(evicted)
-        assert sum(cell.end(evicted, 1, "e0")) == runs - 1
+        assert sum(cell.executors.end(evicted, 1, "e0")) == runs - 1
         lost = [TaskEnd(i, 1 + i, EndKind.LOST, f"{256 * i + 100},{256 * i + 103}", "agent") for i in range(runs)]
-        assert sum(cell.end(lost, 2, "e0")) == 2 * runs
-        cell.housekeep(10**9, "batch/0", 1)
-        assert cell.resize("wide", {0: 256 * runs - 3 * runs}, 3, "ada").groups[0].total == 253 * runs
+        assert sum(cell.executors.end(lost, 2, "e0")) == 2 * runs
+        cell.jobs.housekeep(10**9, "batch/0", 1)
+        assert cell.jobs.resize("wide", {0: 256 * runs - 3 * runs}, 3, "ada").groups[0].total == 253 * runs
 
     assert least_ratio(store_url, 256, lose) < MOST

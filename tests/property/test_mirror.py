@@ -46,7 +46,7 @@ class DemandingHistory(History):
         name = f"j{self.jobs}"
         job = JobSpec(name, name, "batch", groups, 0, rng.choice([Gang.NO, Gang.NO, Gang.YES]), extra)
         at = self.tick()
-        self.do(lambda world: world.cell.submit([job], at, "ada"))
+        self.do(lambda world: world.cell.jobs.submit([job], at, "ada"))
 
     def look(self) -> None:
         resource = self.twin.dimensions.names[0]
@@ -58,7 +58,7 @@ class DemandingHistory(History):
             ]
         )
         at = self.tick()
-        self.do(lambda world: world.cell.set_pools(pools, None, at, "ada"))
+        self.do(lambda world: world.cell.pools.set(pools, None, at, "ada"))
 
 
 def plain(document: Any) -> Any:
@@ -69,12 +69,12 @@ def plain(document: Any) -> Any:
 def compare(cell: AnyCell, mirror: CellMirror, now_ms: int) -> None:
     """Read the mirror, and compare its documents with those of commands."""
     mirror.read(now_ms)
-    kinds, seen = cell.kinds(), recently(cell, now_ms)
+    kinds, seen = cell.pools.kinds(), recently(cell, now_ms)
     status = cells.describe(cell, kinds, seen) | cells.writes_json(cell)
     expected: dict[str, tuple[Any, Callable[[], Any]]] = {
         "cell status": ({"cell": cell.name, "store": "store"} | status, mirror.cell_status),
-        "jobs": (jobs.list_jobs(cell, cell.job_page(), now_ms), mirror.jobs),
-        "page of jobs": (jobs.list_jobs(cell, cell.job_page(3), now_ms), lambda: mirror.jobs(limit=3)),
+        "jobs": (jobs.list_jobs(cell, cell.jobs.page(), now_ms), mirror.jobs),
+        "page of jobs": (jobs.list_jobs(cell, cell.jobs.page(3), now_ms), lambda: mirror.jobs(limit=3)),
         "machines": (machines.list_machines(cell, machines.page(cell)), mirror.machines),
         "drained": (
             machines.list_machines(cell, machines.page(cell, "drained", 2)),
@@ -93,7 +93,7 @@ def compare(cell: AnyCell, mirror: CellMirror, now_ms: int) -> None:
     }  # fmt: skip
     for state in job_state.STATES:
         expected[state] = (
-            jobs.list_jobs(cell, cell.job_page(2, None, jobs.keep(None, state), "u1"), now_ms),
+            jobs.list_jobs(cell, cell.jobs.page(2, None, jobs.keep(None, state), "u1"), now_ms),
             lambda state=state: mirror.jobs(JobFilter(state=state, user="u1"), limit=2),  # type: ignore[misc]
         )
     for name, (document, take) in expected.items():
@@ -105,7 +105,7 @@ def compare(cell: AnyCell, mirror: CellMirror, now_ms: int) -> None:
 def reasons_of(cell: AnyCell) -> dict[str, dict[str, int]]:
     """Reasons of all jobs with unplaced tasks, each found by itself."""
     room, found = Room(cell), dict[str, dict[str, int]]()
-    for job in cell.jobs():
+    for job in cell.jobs.all():
         tasks = job_state.waiting(job)
         if tasks and job.state.name in ("ACTIVE", "HELD"):
             count = found.setdefault(str(room.reason(job)), {"jobs": 0, "tasks": 0})

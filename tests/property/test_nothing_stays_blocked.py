@@ -48,7 +48,7 @@ class People:
         self.deeds: list[Callable[[], object]] = [*often, self.machine, self.machine, self.job, self.job, self.limit]
 
     def job_id(self) -> str:
-        return self.rng.choice([job.id for job in self.cell.jobs() if job.state <= JobState.HELD] or ["none"])
+        return self.rng.choice([job.id for job in self.cell.jobs.all() if job.state <= JobState.HELD] or ["none"])
 
     def submit(self) -> None:
         self.jobs += 1
@@ -60,10 +60,10 @@ class People:
         after = (After(self.job_id(), any_end=True),) if rng.random() < 0.1 else ()
         gang, precedence = rng.choice([Gang.NO, Gang.NO, Gang.YES, Gang.STRICT]), rng.randint(0, 3)
         spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", groups, precedence, gang, after=after)
-        self.cell.submit([spec], 0, "ada", held=rng.random() < 0.1)
+        self.cell.jobs.submit([spec], 0, "ada", held=rng.random() < 0.1)
 
     def end(self) -> None:
-        runs = [run for run in self.cell.runs(range(9)) if not run.leaving]
+        runs = [run for run in self.cell.machines.runs(range(9)) if not run.leaving]
         if runs:
             run, how = (
                 self.rng.choice(runs),
@@ -71,36 +71,36 @@ class People:
             )
             reason = "drain" if how is EndKind.EVICTED else ""
             tasks = self.rng.choice(["*", run.tasks[0]])
-            self.cell.end([TaskEnd(run.machine, run.placement, how, tasks, reason)], 0, "simulated")
-            self.cell.housekeep(LATE_MS, "ada")
+            self.cell.executors.end([TaskEnd(run.machine, run.placement, how, tasks, reason)], 0, "simulated")
+            self.cell.jobs.housekeep(LATE_MS, "ada")
 
     def machine(self) -> None:
-        rng, there = self.rng, len(self.cell.machines())
+        rng, there = self.rng, len(self.cell.machines.all())
         what, index = rng.randrange(5), rng.randrange(there)
         if what == 0 and there < 8:
             self.rig.join((300, 300))
         elif what == 1:
-            self.cell.set_machine_capacity(index, (rng.choice([100, 300, 600]),) * 2, 0, "ada")
+            self.cell.machines.set_capacity(index, (rng.choice([100, 300, 600]),) * 2, 0, "ada")
         elif what == 2:
-            self.cell.set_machine_attributes(index, {"rack": rng.choice(["a", "b", None])}, 0, "ada")
+            self.cell.machines.set_attributes(index, {"rack": rng.choice(["a", "b", None])}, 0, "ada")
         else:
             states = (MachineState.UP, MachineState.UP, MachineState.DRAINED, MachineState.DOWN)
-            self.cell.set_machine_state(index, rng.choice(states), 0, "ada")
-            self.cell.housekeep(LATE_MS, "ada")
+            self.cell.machines.set_state(index, rng.choice(states), 0, "ada")
+            self.cell.jobs.housekeep(LATE_MS, "ada")
 
     def job(self) -> None:
         job_id, what = self.job_id(), self.rng.randrange(5)
         if what == 0:
-            self.cell.hold(job_id, 0, "ada")
+            self.cell.jobs.hold(job_id, 0, "ada")
         elif what == 1:
-            self.cell.stop(job_id, 0, "ada")
+            self.cell.jobs.stop(job_id, 0, "ada")
         elif what == 2:
-            self.cell.resize(job_id, {0: self.rng.randint(0, 4)}, 0, "ada")
+            self.cell.jobs.resize(job_id, {0: self.rng.randint(0, 4)}, 0, "ada")
         else:
-            self.cell.release(job_id, 0, "ada")
+            self.cell.jobs.release(job_id, 0, "ada")
 
     def limit(self) -> None:
-        self.cell.set_limits("batch", self.rng.choice(LIMITS), 0, "ada")
+        self.cell.pools.set_limits("batch", self.rng.choice(LIMITS), 0, "ada")
 
 
 def waiting(rig: Rig) -> dict[str, int]:
@@ -136,7 +136,7 @@ def test_nothing_that_fits_is_left_asleep(seed: int, monkeypatch: pytest.MonkeyP
             rig.rest()
             assert waiting(rig) == polled[0], "nobody woke it"
         polled.clear()
-        rig.other.members()  # whom to wake
+        rig.other.schedulers.members()  # whom to wake
         try:
             rng.choice(people.deeds)()
         except OmegaError:

@@ -38,11 +38,11 @@ class World:
         self.rng, self.seconds, self.cell, self.jobs = Random(f"{seed}/{pools}/plans"), 1_000.0, MemoryCell(), 0
         self.pools = pools
         rng, cell = self.rng, self.cell
-        self.cell.register_executor("e", "n", LEASE_MS, 0)
+        self.cell.executors.register("e", "n", LEASE_MS, 0)
         # Between pools that compete for room, who gets it is decided by their shares: here limits alone are compared.
         most = 40 if pools else 8
         machines = [(rng.randint(most // 2, most), rng.randint(most // 2, most)) for _ in range(rng.randint(1, 4))]
-        cell.join("e", [MachineSpec(f"m{i}", has, {"rack": f"r{i % 2}"}) for i, has in enumerate(machines)], 0)
+        cell.machines.join("e", [MachineSpec(f"m{i}", has, {"rack": f"r{i % 2}"}) for i, has in enumerate(machines)], 0)
         self.live = {kind: self._scheduler(kind) for kind in KINDS}
         self.effects: dict[str, Effect] = {}
         self.loops = {kind: attempts(live.scheduler) for kind, live in self.live.items()}
@@ -51,9 +51,9 @@ class World:
         self.publisher = Publisher(cell)
         for kind in KINDS:
             if rng.random() < 0.8:
-                cell.set_limits(kind, self._limits(), 0, "ada")
+                cell.pools.set_limits(kind, self._limits(), 0, "ada")
         if pools:
-            cell.set_pools(self._pools(), None, 0, "ada")
+            cell.pools.set(self._pools(), None, 0, "ada")
         for _ in range(rng.randint(0, 3)):
             self.submit(self.spec())
 
@@ -101,8 +101,8 @@ class World:
         return JobSpec(name, name, kind, groups, precedence, gang, fields, gang_min=least)
 
     def submit(self, spec: JobSpec) -> None:
-        self.cell.members()
-        self.cell.submit([spec], int(self.seconds * 1_000), "ada")
+        self.cell.schedulers.members()
+        self.cell.jobs.submit([spec], int(self.seconds * 1_000), "ada")
         self.rest()
 
     def rest(self) -> None:
@@ -118,17 +118,17 @@ class World:
                     if isinstance(effect, Receive) and (effect.until is None or effect.until > self.seconds):
                         break
             self.seconds += 0.1
-            placed = sum(job.placed * 1_000 + job.unplaced for job in self.cell.jobs())
+            placed = sum(job.placed * 1_000 + job.unplaced for job in self.cell.jobs.all())
             still, version = (still + 1, version) if placed == version else (0, placed)
 
     def _publish(self) -> None:
         self.publisher.publish("batch/0", int(self.seconds * 1_000), 1)
         for live in self.live.values():
-            live.snapshot.pools, live.snapshot.resources = self.cell.pools(), self.cell.dimensions.names
-            live.snapshot.epoch = self.cell.epoch()
+            live.snapshot.pools, live.snapshot.resources = self.cell.pools.get(), self.cell.dimensions.names
+            live.snapshot.epoch = self.cell.pools.epoch()
 
     def job(self, name: str) -> Job:
-        job = self.cell.job(name)
+        job = self.cell.jobs.get(name)
         assert job is not None
         return job
 
@@ -178,7 +178,7 @@ def test_a_job_grows_as_the_plan_of_its_resize_says(seed: int, pools: bool) -> N
     before, more = world.job(spec.name), world.rng.randint(1, 5)
     at = world.rng.randrange(len(spec.groups))
     row = plan_more(world.cell, before, {at: more})
-    world.cell.resize(spec.id, {at: before.groups[at].total + more}, int(world.seconds * 1_000), "ada")
+    world.cell.jobs.resize(spec.id, {at: before.groups[at].total + more}, int(world.seconds * 1_000), "ada")
     world.rest()
     placed, unplaced, reason = world.result(spec.name)
     waited = before.unplaced

@@ -16,6 +16,8 @@ import pytest
 from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.cell import MemoryJobs
+from omega.cellstate.memory.jobs import resize as resized
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TakeOver, TaskGroup
 from omega.cellstate.replies import Budget, CommitRequest, Membership, Original
 from omega.cellstate.resources import Dimensions
@@ -45,9 +47,9 @@ class World:
         self.kind = self.rng.choice(("service", "batch"))
         self.cell = Racing(self)
         machines = [MachineSpec(f"m{i}", (self.rng.randint(1, 6), 1000)) for i in range(MACHINES)]
-        self.cell.register_agent("m0", "n", 600_000, 0)
-        self.cell.join("agent/m0", machines, 0)
-        self.membership: Membership = self.cell.register_scheduler(f"{self.kind}/0", "n", 10**9, 0)
+        self.cell.executors.register_agent("m0", "n", 600_000, 0)
+        self.cell.machines.join("agent/m0", machines, 0)
+        self.membership: Membership = self.cell.schedulers.register(f"{self.kind}/0", "n", 10**9, 0)
         self.rollouts = Rollouts(self.kind, f"{self.kind}/0")
         self.now = self.number = self.version = 0
         self.policy: dict[str, Any] = {}
@@ -55,7 +57,7 @@ class World:
         self.count = self.rng.randint(1, 10)
         self.failing, self.copied = True, self.kind == "batch" and self.rng.random() < 0.7
         self.new_policy()
-        self.cell.submit([self.spec()], 0, "ada")
+        self.cell.jobs.submit([self.spec()], 0, "ada")
 
     def new_policy(self) -> None:
         self.max_down, self.healthy_ms = self.rng.randint(1, 4), self.rng.choice((0, 0, 2_500))
@@ -69,7 +71,7 @@ class World:
 
     @property
     def job(self) -> Job:
-        found = self.cell.job("a")
+        found = self.cell.jobs.get("a")
         assert found is not None
         return found
 
@@ -87,9 +89,9 @@ class World:
         self.begin(self.spec())
 
     def begin(self, spec: JobSpec) -> None:
-        again = self.cell.updates().get("a", "").startswith("stalled")
+        again = self.cell.jobs.updates().get("a", "").startswith("stalled")
         wanted = job_update(self.job, spec, again=again)
-        self.cell.update("a", wanted.groups, wanted.spec, self.now, "ada")
+        self.cell.jobs.update("a", wanted.groups, wanted.spec, self.now, "ada")
 
     def revert(self) -> None:
         """A person goes back to the version before; from then on its values are those that count."""
@@ -102,38 +104,40 @@ class World:
             self.count, self.version = before.groups[0].count, int(before.groups[0].spec["command"][0])
 
     def hold(self) -> None:
-        self.cell.hold("a", self.now, "ada")
+        self.cell.jobs.hold("a", self.now, "ada")
 
     def release(self) -> None:
-        self.cell.release("a", self.now, "ada")
+        self.cell.jobs.release("a", self.now, "ada")
 
     def copy(self) -> None:
         """A scheduler requests a copy of a running task."""
-        live = [run for run in self.cell.runs(range(MACHINES)) if not run.leaving]
+        live = [run for run in self.cell.machines.runs(range(MACHINES)) if not run.leaving]
         groups = self.job.groups
         copied = [run for run in live if run.group + 1 < len(groups) and groups[run.group + 1].copies]
         if copied:
             run = self.rng.choice(copied)
             task = self.rng.choice(ranges.indices(run.tasks))
             original = Original(run.machine, run.placement, task)
-            self.cell.speculate("a", [original], Budget(3, 10), self.now, "batch/0")
+            self.cell.jobs.speculate("a", [original], Budget(3, 10), self.now, "batch/0")
 
     def place(self, chance: float = 1.0) -> None:
         for number, group in enumerate(self.job.groups):
-            for machine in self.cell.machines():
+            for machine in self.cell.machines.all():
                 left = self.job.groups[number].ready
                 count = min(left, machine.capacity[0] - machine.allocated[0], group.unplaced)
                 if count > 0 and self.rng.random() < chance:
                     self.number += 1
                     wanted = Transaction("a", (Claim(machine.index, number, self.rng.randint(1, count)),))
-                    self.cell.commit(CommitRequest(self.membership, self.number, [wanted], Position(), self.now))
+                    self.cell.schedulers.commit(
+                        CommitRequest(self.membership, self.number, [wanted], Position(), self.now)
+                    )
 
     def leave(self) -> None:
-        gone = [run for run in self.cell.runs(range(MACHINES)) if run.leaving]
-        self.cell.end([TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in gone], self.now, "e0")
+        gone = [run for run in self.cell.machines.runs(range(MACHINES)) if run.leaving]
+        self.cell.executors.end([TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in gone], self.now, "e0")
 
     def end_one(self) -> None:
-        live = [run for run in self.cell.runs(range(MACHINES)) if not run.leaving]
+        live = [run for run in self.cell.machines.runs(range(MACHINES)) if not run.leaving]
         if not live:
             return
         run = self.rng.choice(live)
@@ -141,11 +145,11 @@ class World:
         ways += [EndKind.FINISHED] if self.kind == "batch" else []
         ways += [EndKind.FAILED] if self.failing else []
         task = str(self.rng.choice(list(ranges.indices(run.tasks))))
-        self.cell.end([TaskEnd(run.machine, run.placement, self.rng.choice(ways), task)], self.now, "e0")
+        self.cell.executors.end([TaskEnd(run.machine, run.placement, self.rng.choice(ways), task)], self.now, "e0")
 
     def resize(self) -> None:
         """A person resizes, as the command allows: only while no update is rolling."""
-        if self.cell.updates().get("a") == "rolling":
+        if self.cell.jobs.updates().get("a") == "rolling":
             return
         count = self.rng.randint(1, 10)
         with suppress(Refused):  # more tasks have ended
@@ -158,7 +162,7 @@ class World:
         """Tasks that serve, counted from the records of runs and not as the update does it."""
         (target,) = targets(self.job)
         found = 0
-        for run in self.cell.runs(range(MACHINES)):
+        for run in self.cell.machines.runs(range(MACHINES)):
             up = self.seen_up.get(run.placement, self.now + 1)
             # A group that stays as it is has no new tasks: fewer of them is what a person asked for.
             proven = not target.older or up + self.healthy_ms <= self.now
@@ -172,9 +176,9 @@ class World:
 
     def look(self) -> None:
         """Note which runs have started by now."""
-        runs = [run for run in self.cell.runs(range(MACHINES)) if not run.leaving]
+        runs = [run for run in self.cell.machines.runs(range(MACHINES)) if not run.leaving]
         asked = [(run.machine, run.placement) for run in runs]
-        for (_, placement), answer in zip(asked, self.cell.may_start(asked) if asked else (), strict=True):
+        for (_, placement), answer in zip(asked, self.cell.executors.may_start(asked) if asked else (), strict=True):
             if answer == "go":
                 self.seen_up.setdefault(placement, self.now)
 
@@ -182,7 +186,7 @@ class World:
 
     def step(self) -> None:
         self.now += STEP_MS
-        self.cell.housekeep(self.now, "ada")  # lost tasks that are due are queued again
+        self.cell.jobs.housekeep(self.now, "ada")  # lost tasks that are due are queued again
         self.look()
         self.rollouts.step(self.cell, EVERY, self.now)
 
@@ -205,20 +209,20 @@ class World:
         self.failing = False
         self.release()
         for index in range(MACHINES):
-            self.cell.set_machine_capacity(index, (100, 1000), self.now, "ada")
+            self.cell.machines.set_capacity(index, (100, 1000), self.now, "ada")
         for _ in range(2):  # the same once more when a new task had failed before: then the update stops at once
             self.update()
             for _ in range(60):
                 if self.over:
                     return
-                if self.cell.updates().get("a") != "rolling":
+                if self.cell.jobs.updates().get("a") != "rolling":
                     break
                 self.place()
                 self.leave()
                 self.step()
-            if not self.cell.updates().get("a", "").endswith("failed"):
+            if not self.cell.jobs.updates().get("a", "").endswith("failed"):
                 break
-        assert self.cell.updates().get("a") is None, self.cell.updates()
+        assert self.cell.jobs.updates().get("a") is None, self.cell.jobs.updates()
         (target,) = targets(self.job)
         assert not any(self.job.groups[number].placed for number in target.older)
         new = self.job.groups[target.group]
@@ -236,9 +240,15 @@ class Racing(MemoryCell):
 
     def __init__(self, world: World) -> None:
         super().__init__("c", Dimensions(("cpu", "memory")))
+        self.jobs = RacingJobs(self, world)
+
+
+class RacingJobs(MemoryJobs):
+    def __init__(self, cell: Racing, world: World) -> None:
+        super().__init__(cell)
         self.world = world
 
-    def resize(  # noqa: PLR0917 - the port's
+    def resize(  # noqa: PLR0917 - the store's
         self,
         job_id: str,
         totals: Mapping[int, int],
@@ -253,12 +263,12 @@ class Racing(MemoryCell):
         """Resize; a step of an update is raced by one event and checked by the oracle."""
         world = self.world
         if seen is None:
-            return super().resize(job_id, totals, at_ms, by, check, spec=spec, takes=takes)
+            return resized(self._cell, job_id, totals, at_ms, by, check, spec=spec, takes=takes)
         if world.rng.random() < 0.3:
             world.rng.choice((world.end_one, lambda: world.place(0.3)))()
         before, floor = world.serving(), world.count - world.max_down
         try:
-            return super().resize(job_id, totals, at_ms, by, check, seen, placed, takes=takes)
+            return resized(self._cell, job_id, totals, at_ms, by, check, seen, placed, takes=takes)
         finally:
             after = world.serving()
             assert after >= min(before, floor), f"{before} tasks served, {after} do now, {floor} is the least"

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 from omega.cellstate.memory import shards
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.shards import KEPT_MS, RETRY_MS, TRIES, UNSENT_MS, Worker
+from omega.cellstate.shards import RETRY_MS, TRIES, Worker
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds
@@ -22,7 +22,6 @@ MEMBER = "batch/0"
 WORKERS = 4
 
 
-KEPT = (0, UNSENT_MS, KEPT_MS)
 NEAR = ((), (), ("1-2",), ("2,4", "0-1"), ("-", "3"), ("-",))
 
 
@@ -42,15 +41,15 @@ class Shards(RuleBasedStateMachine):
     def begin(self, maps: int, reduces: int) -> None:
         self.maps, self.reduces = maps, reduces
         machines = [MachineSpec(f"m{i}", (9, 9)) for i in range(2)]
-        self.worlds.do(lambda world: world.cell.register_executor("e0", "n", LEASE_MS, 0))
-        self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
+        self.worlds.do(lambda world: world.cell.executors.register("e0", "n", LEASE_MS, 0))
+        self.worlds.do(lambda world: world.cell.machines.join("e0", machines, 0))
         spec = JobSpec("j", "j", "mapreduce", (TaskGroup((1, 1), WORKERS),))
-        self.worlds.do(lambda world: world.cell.submit([spec], 0, "ada"))
-        _, self.membership = self.worlds.do(lambda world: world.cell.register_scheduler(MEMBER, "n", LEASE_MS, 0))
+        self.worlds.do(lambda world: world.cell.jobs.submit([spec], 0, "ada"))
+        _, self.membership = self.worlds.do(lambda world: world.cell.schedulers.register(MEMBER, "n", LEASE_MS, 0))
         self.place(2, 0)
 
     def unplaced(self) -> int:
-        job = self.twin.job("j")
+        job = self.twin.jobs.get("j")
         assert job
         return job.unplaced
 
@@ -60,14 +59,16 @@ class Shards(RuleBasedStateMachine):
         self.number += 1
         number, claim = self.number, Claim(machine, 0, min(count, self.unplaced()))
         wanted = [Transaction("j", (claim,))]
-        position = self.twin.sync(Position()).position
+        position = self.twin.schedulers.sync(Position()).position
         self.worlds.do(
-            lambda world: world.cell.commit(CommitRequest(self.membership, number, wanted, position, 0)).outcomes
+            lambda world: (
+                world.cell.schedulers.commit(CommitRequest(self.membership, number, wanted, position, 0)).outcomes
+            )
         )
         known = set(self.workers)
         found = [
             Worker(run.machine, run.placement, task)
-            for run in self.twin.runs([0, 1])
+            for run in self.twin.machines.runs([0, 1])
             if not run.leaving
             for task in range(int(run.tasks[0]), int(run.tasks[-1]) + 1)
         ]
@@ -79,7 +80,7 @@ class Shards(RuleBasedStateMachine):
             how = EndKind.LOST
         machine, placement, task = data.draw(st.sampled_from(self.workers))
         ending = TaskEnd(machine, placement, how, str(task))
-        self.worlds.do(lambda world: world.cell.end([ending], 0, "e0"))
+        self.worlds.do(lambda world: world.cell.executors.end([ending], 0, "e0"))
 
     @rule(data=st.data())
     def claim(self, data: st.DataObject) -> None:
@@ -87,15 +88,11 @@ class Shards(RuleBasedStateMachine):
         self.now += data.draw(st.sampled_from([0, 1, RETRY_MS, 4 * RETRY_MS]))
         now, near = self.now, data.draw(st.sampled_from(NEAR))
         _, errand = self.worlds.do(
-            lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces, now, near)
+            lambda world: world.cell.shards.claim("j", worker, self.maps, self.reduces, now, near)
         )
         counts = (self.maps, self.reduces) if errand.what == "far" else (9, 9)  # nothing is stored yet, perhaps
-        _, again = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, *counts, now, near))
+        _, again = self.worlds.do(lambda world: world.cell.shards.claim("j", worker, *counts, now, near))
         assert again == errand
-
-    @rule(path=st.sampled_from(["/a", "/b c"]), job_id=st.sampled_from(["j", "new"]), kept=st.sampled_from(KEPT))
-    def claim_directory(self, path: str, job_id: str, kept: int) -> None:
-        self.worlds.do(lambda world: world.cell.claim_directory(path, job_id, expire_ms=kept))
 
     @rule(data=st.data(), failed=st.integers(0, 2).map(lambda n: n == 1), milliseconds=st.integers(0, 10**13))
     def end(self, data: st.DataObject, failed: bool, milliseconds: int) -> None:
@@ -106,7 +103,7 @@ class Shards(RuleBasedStateMachine):
         level = data.draw(st.sampled_from([None, 0, 2]))
         shard = held.get(worker, 0) if data.draw(st.integers(0, 4)) else data.draw(st.integers(0, 5))
         _, stands = self.worlds.do(
-            lambda world: world.cell.end_shard(
+            lambda world: world.cell.shards.end(
                 "j", "j", worker, phase, shard, milliseconds, failed_ms=now if failed else None, level=level
             )
         )
@@ -115,9 +112,9 @@ class Shards(RuleBasedStateMachine):
 
     @invariant()
     def holds(self) -> None:
-        _, progress = self.worlds.do(lambda world: world.cell.progress("j"))
-        self.worlds.do(lambda world: world.cell.durations("j"))
-        self.worlds.do(lambda world: [world.cell.finishers("j", phase, 6) for phase in ("map", "reduce")])
+        _, progress = self.worlds.do(lambda world: world.cell.shards.progress("j"))
+        self.worlds.do(lambda world: world.cell.shards.durations("j"))
+        self.worlds.do(lambda world: [world.cell.shards.finishers("j", phase, 6) for phase in ("map", "reduce")])
         if progress is None:
             return
         count = {phase: sum(p == phase for p, _ in self.finished) for phase in ("map", "reduce")}
@@ -142,10 +139,10 @@ class Shards(RuleBasedStateMachine):
     def step(self, worker: Worker) -> str:
         """Let a worker do what it is told to."""
         now = self.now = self.now + 2**TRIES * RETRY_MS
-        _, errand = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces, now))
+        _, errand = self.worlds.do(lambda world: world.cell.shards.claim("j", worker, self.maps, self.reduces, now))
         what, shard = errand.what, errand.shard
         if what in ("map", "reduce"):
-            _, stands = self.worlds.do(lambda world: world.cell.end_shard("j", "j", worker, what, shard, 1))
+            _, stands = self.worlds.do(lambda world: world.cell.shards.end("j", "j", worker, what, shard, 1))
             assert stands
         return str(what)
 

@@ -18,6 +18,8 @@ from hypothesis.stateful import (
 
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.commit import carry_out
+from omega.cellstate.memory.tasks import end_block
 from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.packing import packed
 from omega.cellstate.replies import CommitRequest
@@ -85,9 +87,9 @@ class Simulated(RuleBasedStateMachine):
         self.position = Position()
         self.rows: dict[int, list[int]] = {}
         machines = [MachineSpec(f"m{i}", size[:resources]) for i, size in enumerate(some)]
-        self.both(lambda cell: cell.register_executor("e0", "n", 1, 0))
-        self.both(lambda cell: cell.join("e0", machines, 0))
-        self.membership = self.both(lambda cell: cell.register_scheduler(MEMBER, "n", 1, 0))
+        self.both(lambda cell: cell.executors.register("e0", "n", 1, 0))
+        self.both(lambda cell: cell.machines.join("e0", machines, 0))
+        self.membership = self.both(lambda cell: cell.schedulers.register(MEMBER, "n", 1, 0))
 
     @rule(data=st.data())
     def submit(self, data: st.DataObject) -> None:
@@ -100,7 +102,7 @@ class Simulated(RuleBasedStateMachine):
             for i in range(data.draw(one_or_two))
         ]
         gang, precedence = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang])), data.draw(st.integers(0, 2))
-        live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE]
+        live = [job.id for job in self.port.jobs.all() if job.state is JobState.ACTIVE]
         after: tuple[After, ...] = ()
         if live and data.draw(st.integers(0, 3)) == 2:
             after = (After(data.draw(st.sampled_from(live)), data.draw(st.booleans())),)
@@ -108,7 +110,7 @@ class Simulated(RuleBasedStateMachine):
         name = f"j{self.jobs}"
         spec = JobSpec(name, name, "batch", tuple(groups), precedence, gang, after=after, gang_min=least)
         at = self.tick()
-        self.both(lambda cell: cell.submit([spec], at, "ada"))
+        self.both(lambda cell: cell.jobs.submit([spec], at, "ada"))
 
     def shape(self, data: st.DataObject, job: str) -> Transaction:
         """A transaction of any shape."""
@@ -122,7 +124,7 @@ class Simulated(RuleBasedStateMachine):
         if data.draw(st.booleans(), "singles"):
             singles = ClaimColumns(machines, group=group, seen=data.draw(st.sampled_from([seen, seen, None])))
             return Transaction(job, singles, mode, detection)
-        runs = [run.placement for run in self.port.runs(machines[:1])] + [99]
+        runs = [run.placement for run in self.port.machines.runs(machines[:1])] + [99]
         victims = ((data.draw(st.sampled_from(runs)), 2),) if data.draw(st.integers(0, 3)) == 2 else ()
         count = data.draw(st.sampled_from([1, 1, 2, left or 1, 0]))
         claims = [
@@ -147,7 +149,7 @@ class Simulated(RuleBasedStateMachine):
         return Transaction(job, claims, mode, data.draw(st.sampled_from(Detection)))
 
     def carry_out(self, data: st.DataObject, shape: Any) -> None:
-        queue = [job for ids in self.port.pending().values() for job in ids]
+        queue = [job for ids in self.port.schedulers.pending().values() for job in ids]
         if not queue:
             self.submit(data)
             queue = [f"j{self.jobs}"]
@@ -156,8 +158,10 @@ class Simulated(RuleBasedStateMachine):
         self.number += 1
         first = self.port.placements + 1
         same = transaction._replace(claims=tuple(transaction.claims))
-        expected = self.port.commit(CommitRequest(self.membership, self.number, [same], Position(), at)).outcomes[0]
-        outcome, found = self.quick.carry_out(transaction, at, MEMBER)
+        expected = self.port.schedulers.commit(
+            CommitRequest(self.membership, self.number, [same], Position(), at)
+        ).outcomes[0]
+        outcome, found = carry_out(self.quick, transaction, at, MEMBER)
         placed = list(found)
         Simulated.blocks += bool(self.quick.blocks)
         self.broken = outcome != expected
@@ -195,8 +199,8 @@ class Simulated(RuleBasedStateMachine):
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
         at, placed = self.tick(), self.placed.pop(data.draw(st.integers(0, len(self.placed) - 1)))
-        expected = sum(self.port.end(placed.endings(), at, "e0"))
-        assert self.quick.end_block(placed, at) == expected
+        expected = sum(self.port.executors.end(placed.endings(), at, "e0"))
+        assert end_block(self.quick, placed, at) == expected
 
     @precondition(lambda self: self.placed)
     @rule(data=st.data(), how=st.sampled_from(EndKind))
@@ -204,45 +208,45 @@ class Simulated(RuleBasedStateMachine):
         """Ends of other sorts reach into what is noted as a block."""
         ending: TaskEnd = data.draw(st.sampled_from(data.draw(st.sampled_from(self.placed)).endings()))
         at = self.tick()
-        self.both(lambda cell: cell.end([ending._replace(how=how)], at, "e0"))
+        self.both(lambda cell: cell.executors.end([ending._replace(how=how)], at, "e0"))
 
     @rule(data=st.data(), what=st.sampled_from(["state", "size", "limit", "stop", "hold", "hold", "resize"]))
     def disturb(self, data: st.DataObject, what: str) -> None:
         index, at = data.draw(st.integers(0, len(self.port.M) - 1)), self.tick()
         if what == "size":
             machine = MachineSpec(f"m{index}", data.draw(sizes)[: len(self.port.dimensions)])
-            self.both(lambda cell: cell.join("e0", [machine], at))
+            self.both(lambda cell: cell.machines.join("e0", [machine], at))
         elif what == "state" and self.port.M[index].state is not MachineState.GONE:
             given = [each for each in MachineState if each not in (MachineState.OFFLINE, MachineState.UNFIT)]
             state = data.draw(st.sampled_from([MachineState.UP, *given]))
-            self.both(lambda cell: cell.set_machine_state(index, state, at, "ada"))
+            self.both(lambda cell: cell.machines.set_state(index, state, at, "ada"))
         elif what == "limit":
             free = (None,) * (len(self.port.dimensions) - 1)
             limits = data.draw(st.sampled_from([Limits((None, *free)), Limits((9, *free)), Limits((None, *free), 2)]))
-            self.both(lambda cell: cell.set_limits("batch", limits, at, "ada"))
+            self.both(lambda cell: cell.pools.set_limits("batch", limits, at, "ada"))
         elif self.port.J and what == "hold":
-            held = [job.id for job in self.port.jobs() if job.state is JobState.HELD]
-            live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE] or list(self.port.J)
+            held = [job.id for job in self.port.jobs.all() if job.state is JobState.HELD]
+            live = [job.id for job in self.port.jobs.all() if job.state is JobState.ACTIVE] or list(self.port.J)
             if held:
-                self.both(lambda cell: cell.release(held[0], at, "ada"))
+                self.both(lambda cell: cell.jobs.release(held[0], at, "ada"))
             else:
                 job = data.draw(st.sampled_from(live))
-                self.both(lambda cell: answer(lambda: cell.hold(job, at, "ada")))
+                self.both(lambda cell: answer(lambda: cell.jobs.hold(job, at, "ada")))
         elif self.port.J and what == "resize":
             job, total = data.draw(st.sampled_from(list(self.port.J))), data.draw(st.integers(0, 6))
-            self.both(lambda cell: answer(lambda: cell.resize(job, {0: total}, at, "ada")))
+            self.both(lambda cell: answer(lambda: cell.jobs.resize(job, {0: total}, at, "ada")))
         elif what == "stop" and self.port.J:
             job = data.draw(st.sampled_from(list(self.port.J)))
-            self.both(lambda cell: cell.stop(job, at, "ada", JobState.STOPPED))
+            self.both(lambda cell: cell.jobs.stop(job, at, "ada", JobState.STOPPED))
 
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
         """Whoever looks sees single runs."""
         asked = [(machine, self.port.placements - back) for machine in range(len(self.port.M)) for back in range(4)]
         looks: tuple[Callable[[MemoryCell], Any], ...] = (
-            lambda cell: (cell.runs(list(cell.M)), unnumbered(cell.jobs())),
-            lambda cell: cell.may_start(asked),
-            lambda cell: unnumbered(filter(None, map(cell.job, sorted(cell.J)))),
+            lambda cell: (cell.machines.runs(list(cell.M)), unnumbered(cell.jobs.all())),
+            lambda cell: cell.executors.may_start(asked),
+            lambda cell: unnumbered(filter(None, map(cell.jobs.get, sorted(cell.J)))),
         )
         self.both(looks[data.draw(st.integers(0, 2))])
 
@@ -254,17 +258,24 @@ class Simulated(RuleBasedStateMachine):
     @rule()
     def sync(self) -> None:
         """A copy that follows the simulated cell through the port."""
-        reply = self.quick.sync(self.position)
+        reply = self.quick.schedulers.sync(self.position)
         self.position = reply.position
         self.rows |= {row[0]: row for row in reply.rows.tolist()}
-        assert [self.rows[index] for index in sorted(self.rows)] == self.port.sync(Position()).rows.tolist()
+        assert [self.rows[index] for index in sorted(self.rows)] == self.port.schedulers.sync(Position()).rows.tolist()
 
     @rule()
     def read(self) -> None:
         """Whoever reads the cell sees the rows of all jobs."""
-        self.both(lambda cell: (cell.sync(Position()).rows.tolist(), cell.kinds(), cell.pending(), cell.counters()))
+        self.both(
+            lambda cell: (
+                cell.schedulers.sync(Position()).rows.tolist(),
+                cell.pools.kinds(),
+                cell.schedulers.pending(),
+                cell.counters(),
+            )
+        )
         self.both(lambda cell: [(lane.lane, lane.live, lane.arrival, lane.version) for lane in cell.L.values()])
-        self.both(lambda cell: (unnumbered(cell.jobs()), cell.ids_by_name(list(cell.names)), len(cell.J)))
+        self.both(lambda cell: (unnumbered(cell.jobs.all()), cell.jobs.ids_by_name(list(cell.names)), len(cell.J)))
 
     @invariant()
     def agrees(self) -> None:
@@ -276,7 +287,7 @@ class Simulated(RuleBasedStateMachine):
 
     def compare_copy(self, copy: PackedSnapshot) -> None:
         """What is free where the copy may place anything."""
-        for m in self.port.machines():
+        for m in self.port.machines.all():
             free = [has - held for has, held in zip(m.capacity, m.allocated, strict=True)]
             takes = m.state is MachineState.UP and not m.over
             assert (copy.rest[m.index] & copy.guards == copy.guards) == takes
@@ -286,7 +297,7 @@ class Simulated(RuleBasedStateMachine):
     def teardown(self) -> None:
         Simulated.placements += self.port.placements
         if not self.broken:
-            self.both(lambda cell: (cell.runs(list(cell.M)), unnumbered(cell.jobs())))
+            self.both(lambda cell: (cell.machines.runs(list(cell.M)), unnumbered(cell.jobs.all())))
 
 
 # The same histories every time; new ones are sought in the long form.

@@ -33,16 +33,16 @@ class Races:
         others = [RedisCell.open(fakeredis.FakeRedis(server=server), "c") for _ in range(2)]
         self.rng, self.cells, self.depth, self.claims, self.refused = rng, [first, *others], 0, 0, 0
         self.acting: list[RedisCell] = []
-        first.register_executor("e", "n", 60_000, 0)
-        first.join("e", [self.machine(i) for i in range(MACHINES)], 0)
-        self.member, self.number = first.register_scheduler("batch/0", "n", 60_000, 0), 0
+        first.executors.register("e", "n", 60_000, 0)
+        first.machines.join("e", [self.machine(i) for i in range(MACHINES)], 0)
+        self.member, self.number = first.schedulers.register("batch/0", "n", 60_000, 0), 0
         jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1,), 60),), spec={"pool": f"p{i}"}) for i in range(3)]
-        first.submit(jobs, 0, "ada")
+        first.jobs.submit(jobs, 0, "ada")
         for cell in self.cells:
             self.watch(cell)
 
     def watch(self, cell: RedisCell) -> None:
-        run, command = cell._run, cell._command
+        run, command = cell.run, cell.command
 
         def disturbed_run(*words: Any, **options: Any) -> Any:
             self.disturb(cell)
@@ -53,7 +53,7 @@ class Races:
                 self.disturb(cell)
             return command(*words, **options)
 
-        cell._run, cell._command = disturbed_run, disturbed_command  # type: ignore[method-assign]
+        cell.run, cell.command = disturbed_run, disturbed_command  # type: ignore[method-assign]
 
     def disturb(self, cell: RedisCell) -> None:
         if self.depth < DEEP and self.rng.random() < 0.4:
@@ -75,14 +75,14 @@ class Races:
             trees = tuple(PoolTree(f"t{i}", formula) for i, formula in enumerate(formulas))
             pools = tuple(Pool(f"p{i}", tree=self.rng.choice(trees).name) for i in range(3))
             with suppress(Overtaken):
-                cell.set_pools(Pools(pools, trees), cell.pools().version, 0, "ada")
+                cell.pools.set(Pools(pools, trees), cell.pools.get().version, 0, "ada")
         elif what == "attributes":
-            cell.set_machine_attributes(index, {"gpu": self.rng.choice(["a", "b", None])}, 0, "ada")
+            cell.machines.set_attributes(index, {"gpu": self.rng.choice(["a", "b", None])}, 0, "ada")
         elif what == "join":
-            cell.join("e", [self.machine(index)], 0)
+            cell.machines.join("e", [self.machine(index)], 0)
         elif what == "left":
-            runs = [run for run in cell.runs([index]) if run.leaving]
-            cell.end([TaskEnd(index, run.placement, EndKind.LEFT) for run in runs], 0, "e")
+            runs = [run for run in cell.machines.runs([index]) if run.leaving]
+            cell.executors.end([TaskEnd(index, run.placement, EndKind.LEFT) for run in runs], 0, "e")
         else:
             self.claim(index)
         self.acting.pop()
@@ -94,9 +94,9 @@ class Races:
         deep, self.depth = self.depth, DEEP  # nobody acts within this call
         self.number += 1
         claim = Transaction(f"j{name[1]}", (Claim(index, 0, 1),))
-        (outcome,) = cell.commit(CommitRequest(self.member, self.number, (claim,), Position(), 0)).outcomes
-        pools = cell.pools()
-        (tree,) = trees_of(pools, cell.described([index])) if pools.divided else [None]
+        (outcome,) = cell.schedulers.commit(CommitRequest(self.member, self.number, (claim,), Position(), 0)).outcomes
+        pools = cell.pools.get()
+        (tree,) = trees_of(pools, cell.machines.described([index])) if pools.divided else [None]
         if outcome.accepted:
             self.claims += 1
             assert not pools.divided or tree == pools.tree_number(name)
@@ -111,7 +111,7 @@ def test_no_claim_lands_on_another_trees_machine(seed: int) -> None:
     for _ in range(60):
         races.act(races.rng.choice(races.cells))
     races.depth = DEEP
-    races.cells[0].assign_trees(0, "batch/0")
+    races.cells[0].pools.assign_trees(0, "batch/0")
     assert races.claims >= 10
     assert races.refused >= 10
     assert verify(races.cells[1]).violations == ()

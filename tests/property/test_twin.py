@@ -60,11 +60,11 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
         return data.draw(st.sampled_from([*fine * 5, *self.twin.M, len(self.twin.M)]), "machine")
 
     def some_job(self, data: st.DataObject) -> str:
-        waiting = [job_id for ids in self.twin.pending().values() for job_id in ids]
+        waiting = [job_id for ids in self.twin.schedulers.pending().values() for job_id in ids]
         return data.draw(st.sampled_from([*waiting * 4, *self.twin.J, "absent"]), "job")
 
     def victims(self, data: st.DataObject, machine: int) -> tuple[tuple[int, int], ...]:
-        placements = [run.placement for run in self.twin.runs([machine])] * 3 + [99]
+        placements = [run.placement for run in self.twin.machines.runs([machine])] * 3 + [99]
         chosen = st.tuples(st.sampled_from(placements), st.integers(1, 4))
         return tuple(data.draw(st.lists(chosen, min_size=1, max_size=4), "victims"))
 
@@ -78,7 +78,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def covering(self, data: st.DataObject, name: str) -> Transaction:
         """A transaction that claims everything its job still wants."""
         job_id = self.some_job(data)
-        job = self.twin.job(job_id)
+        job = self.twin.jobs.get(job_id)
         evicting = not data.draw(st.integers(0, 2), "evicting")
         detection = data.draw(st.sampled_from(Detection))
         claims: list[Claim] = []
@@ -114,8 +114,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
         self.books = Books(self.twin)
         self.scale = scale
         machines = [MachineSpec(f"m{i}", self.scaled(size)) for i, size in enumerate(sizes)]
-        self.worlds.do(lambda world: world.cell.register_executor("e0", "first", LEASE_MS, 0))
-        self.worlds.do(lambda world: world.cell.join("e0", machines, 0))
+        self.worlds.do(lambda world: world.cell.executors.register("e0", "first", LEASE_MS, 0))
+        self.worlds.do(lambda world: world.cell.machines.join("e0", machines, 0))
         for name in MEMBERS:
             self.register_scheduler(name, "first")
 
@@ -147,22 +147,22 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             spec = JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, extra, self.waits(data), least)
             jobs.append(spec)
         at, held = self.tick(), data.draw(st.integers(0, 40)) == 17
-        self.worlds.do(lambda world: world.cell.submit(jobs, at, "ada", held=held))
+        self.worlds.do(lambda world: world.cell.jobs.submit(jobs, at, "ada", held=held))
 
     def stop(self, data: st.DataObject) -> None:
         job_id, at = self.some_job(data), self.tick()
         state = data.draw(st.sampled_from([JobState.STOPPED, JobState.ABANDONED]))
         keep = state is JobState.ABANDONED and data.draw(st.booleans())
-        self.worlds.do(lambda world: world.cell.stop(job_id, at, "ada", state, keep=keep))
+        self.worlds.do(lambda world: world.cell.jobs.stop(job_id, at, "ada", state, keep=keep))
 
     # Transactions
 
     def find_work(self, data: st.DataObject) -> None:
-        if sum(map(len, self.twin.pending().values())) < 2:
+        if sum(map(len, self.twin.schedulers.pending().values())) < 2:
             self.submit(data)
 
     def commit(self, name: str, transactions: list[Transaction], data: st.DataObject) -> None:
-        if name not in self.twin.schedulers or not self.twin.schedulers[name].lives:
+        if name not in self.twin.scheduler_members or not self.twin.scheduler_members[name].lives:
             self.register_scheduler(name, f"nonce{self.tick()}")
         self.numbers[name] += data.draw(st.integers(1, 2))
         back = data.draw(st.sampled_from([0, 0, 0, 1, 3, -1]), "positions back; -1: a tag the store does not know")
@@ -192,7 +192,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             since = Position(known[-1].version, "elsewhere-") if back < 0 else known[max(0, len(known) - 1 - back)]
             asked = world.intake(name, most, EVERY_BUCKET)
             basis = Basis(known[0].version, at - 1) if number % 2 else None
-            reply = world.cell.commit(
+            reply = world.cell.schedulers.commit(
                 CommitRequest(world.memberships[name], number, transactions, since, at, intake=asked, basis=basis)
             )
             return world.take(name, reply, latest=since == known[-1])
@@ -205,7 +205,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def sync(self, name: str, most: int, owned: str) -> None:
         def operation(world: World) -> tuple[Any, ...]:
             asked = world.intake(name, most, owned)
-            reply = world.cell.sync(world.positions[name][-1], asked)
+            reply = world.cell.schedulers.sync(world.positions[name][-1], asked)
             world.took(name, reply)
             result = world.take(name, reply, latest=True)
             assert world.copies[name] == world.store_rows(), "delta and full read give the same"
@@ -237,8 +237,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             endings.append(endings[0]._replace(how=EndKind.LEFT, tasks="*", job=self.some_job(data)))
         at = self.tick()
         jobs = {ending.placement: ending.job for ending in endings if ending.job}
-        jobs |= {run.placement: run.job for run in self.twin.runs(list(self.twin.M))}
-        status, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+        jobs |= {run.placement: run.job for run in self.twin.machines.runs(list(self.twin.M))}
+        status, counts = self.worlds.do(lambda world: world.cell.executors.end(endings, at, "e0"))
         assert status == "ok"
         self.books.saw_end(endings, jobs, counts)
 
@@ -246,8 +246,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def empty_a_machine(self, data: st.DataObject) -> None:
         index, at = self.machine(data), self.tick()
         endings = [e for leaving in (True, False) for e in endings_of(self.twin, leaving=leaving) if e.machine == index]
-        jobs = {run.placement: run.job for run in self.twin.runs([index])}
-        _, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
+        jobs = {run.placement: run.job for run in self.twin.machines.runs([index])}
+        _, counts = self.worlds.do(lambda world: world.cell.executors.end(endings, at, "e0"))
         self.books.saw_end(endings, jobs, counts)
 
     # What happens more rarely
@@ -293,23 +293,23 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             names = data.draw(st.lists(st.sampled_from(["m0", "m1", "m2", "m5"]), min_size=1, max_size=3))
             attributes = data.draw(st.sampled_from([{}, {"rack": "r1"}]))
             machines = [MachineSpec(name, wanted, attributes) for name in names]
-            self.worlds.do(lambda world: world.cell.join(executor, machines, at))
+            self.worlds.do(lambda world: world.cell.machines.join(executor, machines, at))
         elif what == "attributes":
             changes = data.draw(st.dictionaries(st.sampled_from(["rack", "gpu"]), st.sampled_from(["r1", "r2", None])))
-            self.worlds.do(lambda world: world.cell.set_machine_attributes(index, changes, at, "ada"))
+            self.worlds.do(lambda world: world.cell.machines.set_attributes(index, changes, at, "ada"))
         elif what == "state":
             state = data.draw(st.sampled_from([UP, UP, *MachineState]))
-            self.worlds.do(lambda world: world.cell.set_machine_state(index, state, at, "ada"))
+            self.worlds.do(lambda world: world.cell.machines.set_state(index, state, at, "ada"))
         else:
             victims = self.victims(data, index)
             if what == "repair" and index in self.twin.M:
                 wanted = self.twin.M[index].capacity
-            self.worlds.do(lambda world: world.cell.set_machine_capacity(index, wanted, at, "ada", victims))
+            self.worlds.do(lambda world: world.cell.machines.set_capacity(index, wanted, at, "ada", victims))
 
     def register_scheduler(self, name: str, nonce: str) -> None:
         def operation(world: World) -> tuple[bool, Membership]:
             before = world.memberships.get(name)
-            after = world.memberships[name] = world.cell.register_scheduler(name, nonce, LEASE_MS, at)
+            after = world.memberships[name] = world.cell.schedulers.register(name, nonce, LEASE_MS, at)
             return before == after, after
 
         at = self.tick()
@@ -321,16 +321,18 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     def change_member(self, data: st.DataObject) -> None:
         what = data.draw(st.sampled_from(["lapse", "leave", "reap", "enlist", "renew"]))
         name, at = data.draw(st.sampled_from(MEMBERS)), self.tick()
-        if what == "lapse" and name in self.twin.schedulers and self.twin.schedulers[name].lives:
+        if what == "lapse" and name in self.twin.scheduler_members and self.twin.scheduler_members[name].lives:
             for world in self.worlds.all:
                 world.expire_lease(name)
         elif what == "enlist":
             self.register_scheduler(name, "first" if at % 2 else "second")
         elif what == "renew":
-            self.worlds.do(lambda world: world.cell.renew_scheduler(world.memberships[name], LEASE_MS, {"waits": [at]}))
+            self.worlds.do(
+                lambda world: world.cell.schedulers.renew(world.memberships[name], LEASE_MS, {"waits": [at]})
+            )
         else:
             self.worlds.do(
-                lambda world: world.cell.deregister_scheduler(world.memberships[name], at, reaped=what == "reap")
+                lambda world: world.cell.schedulers.deregister(world.memberships[name], at, reaped=what == "reap")
             )
 
     def limit(self, data: st.DataObject) -> None:
@@ -341,7 +343,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
         bound = tuple(None if amount is None else amount * self.scale for amount in most)
         limits = Limits(bound, jobs, precedence) if data.draw(st.booleans()) else Limits((None,) * resources)
         kind, at = data.draw(st.sampled_from(["batch", "service"])), self.tick()
-        self.worlds.do(lambda world: world.cell.set_limits(kind, limits, at, "ada"))
+        self.worlds.do(lambda world: world.cell.pools.set_limits(kind, limits, at, "ada"))
 
     @rule(
         name=st.sampled_from(MEMBERS),
@@ -358,18 +360,20 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             self.carry_out(name, first=False)
             self.last[name] = stands
         elif what == "start":
-            asked = [(run.machine, run.placement) for run in self.twin.runs(list(self.twin.M))] + [(99, 1)]
-            self.worlds.do(lambda world: world.cell.may_start(asked))
+            asked = [(run.machine, run.placement) for run in self.twin.machines.runs(list(self.twin.M))] + [(99, 1)]
+            self.worlds.do(lambda world: world.cell.executors.may_start(asked))
         elif what == "box":
-            self.worlds.do(lambda world: world.cell.receive(1))
+            self.worlds.do(lambda world: world.cell.executors.receive(1))
         elif what == "wake":
-            self.worlds.do(lambda world: world.cell.wait_for_work(name, 0.01))
+            self.worlds.do(lambda world: world.cell.schedulers.wait_for_work(name, 0.01))
         elif what == "asleep":
             awaited = awaited_of([f"n{self.now % 7}"] if self.now % 11 else map(str, range(70)))
-            self.worlds.do(lambda world: world.cell.set_blocked(name, blocked=self.now % 2 == 0, awaited=awaited))
+            self.worlds.do(
+                lambda world: world.cell.schedulers.set_blocked(name, blocked=self.now % 2 == 0, awaited=awaited)
+            )
         else:
             at = self.tick(KEEP_MS // 3)
-            self.worlds.do(lambda world: world.cell.retire(at, 3))
+            self.worlds.do(lambda world: world.cell.jobs.retire(at, 3))
 
     @invariant()
     def holds(self) -> None:

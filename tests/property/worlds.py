@@ -55,7 +55,9 @@ class World:
     def intake(self, name: str, most: int, owned: str) -> Intake:
         """What a member asks for: of every lane of its kind, after what it saw of that."""
         kind = name.partition("/")[0]
-        lanes = sorted((str(lane), number) for number, (_, lane) in self.cell.lanes().items() if lane.kind == kind)
+        lanes = sorted(
+            (str(lane), number) for number, (_, lane) in self.cell.schedulers.lanes().items() if lane.kind == kind
+        )
         return Intake(kind, tuple(Ask(n, self.cursors.get((name, n), 0), 2) for _, n in lanes), most, owned)
 
     def took(self, name: str, reply: Reply) -> None:
@@ -69,11 +71,11 @@ class World:
 
     def store_rows(self) -> dict[int, Row]:
         """The machine records as a newcomer reads them."""
-        return {int(row[0]): tuple(map(int, row)) for row in self.cell.sync(Position()).rows}
+        return {int(row[0]): tuple(map(int, row)) for row in self.cell.schedulers.sync(Position()).rows}
 
     def lane_rows(self) -> list[Row]:
         """The lanes as a newcomer reads them."""
-        lanes = self.cell.sync(Position()).lanes
+        lanes = self.cell.schedulers.sync(Position()).lanes
         return [] if lanes is None else sorted(tuple(map(int, row)) for row in lanes)
 
     def everything(self) -> dict[str, Any]:
@@ -81,30 +83,30 @@ class World:
         cell = self.cell
         counters = cell.counters()
         numbers = [number for _, number in map(self.number, ("e0", "e1")) if number]
-        seen = cell.changed_records(0)
+        seen = cell.log.changed_records(0)
         return {
             "rows": self.store_rows(),
-            "machines": cell.machines(),
-            "runs": cell.runs(list(self.store_rows())),
-            "jobs": cell.jobs(),
-            "names": cell.job_names(),
-            "pending": cell.pending(),
-            "lanes": cell.lanes(),
+            "machines": cell.machines.all(),
+            "runs": cell.machines.runs(list(self.store_rows())),
+            "jobs": cell.jobs.all(),
+            "names": cell.jobs.names(),
+            "pending": cell.schedulers.pending(),
+            "lanes": cell.schedulers.lanes(),
             "lane rows": self.lane_rows(),
-            "kinds": cell.kinds(),
+            "kinds": cell.pools.kinds(),
             "sums": cell.sums(),
-            "newest": (cell.newest_ids(3), [job.id for job in cell.job_page(3, 5).jobs], cell.job_page(2)[2:]),
-            "pools": (cell.pools(), cell.pool_use(), cell.epoch()),
-            "facts": cell.facts(most=100_000),
-            "riders": [(each.version, each.basis, each.settings) for each in cell.log_entries(most=100_000)],
-            "members": cell.members(),
-            "updates": cell.updates(), "copied": cell.copied_jobs("batch"),
-            "chores": cell.chores(),
-            "executors": cell.executor_records(),
-            "figures": cell.figures(),
+            "newest": (cell.jobs.newest_ids(3), [job.id for job in cell.jobs.page(3, 5).jobs], cell.jobs.page(2)[2:]),
+            "pools": (cell.pools.get(), cell.pools.use(), cell.pools.epoch()),
+            "facts": cell.log.facts(most=100_000),
+            "riders": [(each.version, each.basis, each.settings) for each in cell.log.entries(most=100_000)],
+            "members": cell.schedulers.members(),
+            "updates": cell.jobs.updates(), "copied": cell.jobs.copied("batch"),
+            "chores": cell.jobs.chores(),
+            "executors": cell.executors.records(),
+            "figures": cell.schedulers.figures(),
             "counters": {name: value for name, value in counters.items() if value},
-            "mailboxes": [cell.receive(number) for number in numbers],
-            "tokens": {name: cell.wait_for_work(name, 0.01) for name in MEMBERS},
+            "mailboxes": [cell.executors.receive(number) for number in numbers],
+            "tokens": {name: cell.schedulers.wait_for_work(name, 0.01) for name in MEMBERS},
             "looks": (seen.version, seen.seen, seen.first, seen.length, seen.placements),
             "looked at": (sorted(seen.rows.tolist()), sorted(seen.runs, key=str), sorted(seen.jobs, key=str)),
             "looked up": (seen.queued, seen.holders, seen.absent, seen.kinds),
@@ -112,7 +114,7 @@ class World:
 
     def number(self, executor: str) -> tuple[str, Any]:
         """An executor's number, when it has one."""
-        return self.answer(lambda world: world.cell.executor_number(executor))
+        return self.answer(lambda world: world.cell.executors.number(executor))
 
     def answer(self, operation: Callable[["World"], Any]) -> tuple[str, Any]:
         """What an operation answers, or which error it raises."""
@@ -146,7 +148,7 @@ class Worlds:
         """Carry out an operation everywhere; returns the one answer."""
         Worlds.operations += 1
         # The wake keys of live members are hints of the client.
-        self.store.may_wake(name for name, each in self.twin.schedulers.items() if each.lives)
+        self.store.schedulers.may_wake(name for name, each in self.twin.scheduler_members.items() if each.lives)
         answers = [world.answer(operation) for world in self.all]
         assert answers[1] == answers[0], f"the scripts differ from the twin: {answers[1]} and {answers[0]}"
         self._trim()
@@ -158,7 +160,7 @@ class Worlds:
         if version // TRIM_EVERY == self._trimmed // TRIM_EVERY:
             return
         self._trimmed = version
-        stored = int(self.store.client.hget(f"{self.store._prefix}meta", "floor") or 0)
+        stored = int(self.store.client.hget(f"{self.store.prefix}meta", "floor") or 0)
         assert floor <= stored <= max(floor, version - KEPT_LEAST)
         if stored > floor:
             self.twin.trim(stored)
@@ -176,7 +178,7 @@ class Worlds:
 
     def timeless(self) -> None:
         """Check that no key of the store expires within an hour: no test controls the server's clock."""
-        keys = list(self.store.client.scan_iter(match=f"{self.store._prefix}*", count=1_000))
+        keys = list(self.store.client.scan_iter(match=f"{self.store.prefix}*", count=1_000))
         with self.store.client.pipeline(transaction=False) as pipe:
             for key in keys:
                 pipe.pttl(key)
@@ -188,7 +190,9 @@ def endings_of(cell: MemoryCell, *, leaving: bool) -> list[TaskEnd]:
     """An ending for every run there is."""
     how = EndKind.LEFT if leaving else EndKind.FINISHED
     return [
-        TaskEnd(run.machine, run.placement, how, run.tasks) for run in cell.runs(list(cell.M)) if run.leaving == leaving
+        TaskEnd(run.machine, run.placement, how, run.tasks)
+        for run in cell.machines.runs(list(cell.M))
+        if run.leaving == leaving
     ]
 
 

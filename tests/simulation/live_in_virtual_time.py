@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.model import Job, JobState
-from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Awaited, CommitRequest, Reply
 from omega.schedulers import loop
 from omega.schedulers.live_driver import LiveDriver
@@ -31,9 +31,8 @@ class VirtualCell:
 
     def __init__(self, live: "LiveInVirtualTime") -> None:
         """Make a connection."""
-        self._live, self._world = live, live.world
-        self._cell: Any = live.simulation.store.cell
-        self._reply: Reply | None = None
+        self._world, self._cell = live.world, live.simulation.store.cell
+        self.schedulers, self.jobs = VirtualSchedulers(live), VirtualJobs(live)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cell, name)
@@ -41,8 +40,18 @@ class VirtualCell:
     def store_ms(self) -> int:
         return self._world.engine.now // 1000
 
+
+class VirtualSchedulers:
+    def __init__(self, live: "LiveInVirtualTime") -> None:
+        self._live, self._world = live, live.world
+        self._schedulers: Any = live.simulation.store.cell.schedulers
+        self._reply: Reply | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._schedulers, name)
+
     def sync(self, *asked: Any) -> Reply:
-        reply: Reply = self._cell.sync(*asked)
+        reply: Reply = self._schedulers.sync(*asked)
         snapshot = self._live.driver.snapshot if self._live.driver is not None else None
         if snapshot is not None and self._world.epoch is not None:
             snapshot.pools, snapshot.epoch = self._world.pools, self._world.epoch
@@ -63,10 +72,6 @@ class VirtualCell:
         reply, self._reply = self._reply, None
         return reply
 
-    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, *, keep: bool = False) -> None:
-        assert state is JobState.ABANDONED, "what a scheduler does"
-        self._world.abandon(job_id, 0, by)
-
     def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
         watching, awaiting = self._world.watching, self._world.awaiting
         watching.pop(0, None)
@@ -77,6 +82,18 @@ class VirtualCell:
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
         return self._live.pass_time(seconds, wakes=True)
+
+
+class VirtualJobs:
+    def __init__(self, live: "LiveInVirtualTime") -> None:
+        self._world, self._jobs = live.world, live.simulation.store.cell.jobs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jobs, name)
+
+    def stop(self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, *, keep: bool = False) -> None:
+        assert state is JobState.ABANDONED, "what a scheduler does"
+        self._world.abandon(job_id, 0, by)
 
 
 class LiveInVirtualTime:
@@ -93,7 +110,7 @@ class LiveInVirtualTime:
         simulation._route = lambda _: cast("SimulatedScheduler", self)
         self.driver: LiveDriver | None = None
         self.woken = False
-        cell = cast("SchedulerStore", VirtualCell(self))
+        cell = cast("Cell", VirtualCell(self))
         self._cell = cell
 
     def run(self) -> TaskRecords:

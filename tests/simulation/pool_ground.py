@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
-from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Placed
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.placement.first_fit import FirstFit
@@ -84,7 +84,7 @@ class Ground:
         simulation = Simulation(workload, settings, own=own, cell=cell)
         if logged:
             assert isinstance(simulation.store, MemoryStore)
-            simulation.store.cell.log = True
+            simulation.store.cell.logs = True
         if self.lengths is not None:
             draw_lengths(simulation, self.lengths, Random(f"{seed}/lengths"))
         story = PoolRun(simulation, self.machines * self.slots)
@@ -124,7 +124,9 @@ class PoolRun:
     def look(self, at: float) -> None:
         """Record the running tasks now."""
         self.evictions[at] = self.evicted
-        self.seen[at] = {job.id: sum(group.placed for group in job.groups) for job in self.simulation.store.cell.jobs()}
+        self.seen[at] = {
+            job.id: sum(group.placed for group in job.groups) for job in self.simulation.store.cell.jobs.all()
+        }
 
     def held(self, pool: str, at: float | None = None) -> float:
         """Slots that a pool held at the epoch that began last before a time, or at the end."""
@@ -158,5 +160,5 @@ class PoolRun:
 
     def placed(self, job: str) -> int:
         """Running tasks of a job at the end."""
-        found = self.simulation.store.cell.job(job)
+        found = self.simulation.store.cell.jobs.get(job)
         return 0 if found is None else sum(group.placed for group in found.groups)

@@ -31,7 +31,7 @@ def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, 
     simulated_store.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
     extra = {"on_abandon": "keep"} if kept == "job" else {}
     simulated_store.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 2), 5, 40_000),), spec=extra)], 0)
-    job = simulated_store.cell.job("a")
+    job = simulated_store.cell.jobs.get("a")
     assert job is not None
     simulated_store.refresh(copy)
     outcome = world.commit(0, "batch/0", job, Transaction("a", (Claim(0, 0, 2), Claim(1, 0, 1))), copy)
@@ -39,13 +39,13 @@ def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, 
     world.on_end = lambda machines, *_: freed.append(list(machines))
     world.engine.at(10 * SECOND, lambda _: world.abandon("a", 0, "batch/0"), None)
     world.engine.run(20 * SECOND)
-    held = [machine.allocated for machine in simulated_store.cell.machines()]
+    held = [machine.allocated for machine in simulated_store.cell.machines.all()]
     assert held == ([(2, 4), (1, 2)] if kept else [(0, 0), (0, 0)])
     world.engine.run(HORIZON)
     world.engine.now = HORIZON
     seconds = 40 if kept else 10
     assert world.used == [3 * seconds * SECOND, 6 * seconds * SECOND]
-    assert [machine.allocated for machine in simulated_store.cell.machines()] == [(0, 0), (0, 0)]
+    assert [machine.allocated for machine in simulated_store.cell.machines.all()] == [(0, 0), (0, 0)]
     if name == "plain":
         assert len(freed) == 1, "told of once: when the job ended, or as its tasks did"
 
@@ -60,14 +60,14 @@ def test_a_time_limit_ends_tasks_as_failed(name: str, store: bool, request: pyte
     groups = tuple(TaskGroup((1, 2), 4, 40_000, {"time_limit": limit}) for limit in (10_000, 90_000))
     job_id = "a"
     simulated_store.submit([JobSpec(job_id, job_id, "batch", groups)], 0)
-    job = simulated_store.cell.job(job_id)
+    job = simulated_store.cell.jobs.get(job_id)
     assert job is not None
     simulated_store.refresh(copy)
     claims = (Claim(0, 0, 1), Claim(1, 0, 2), Claim(1, 1, 2))
     assert world.commit(0, "batch/0", job, Transaction(job_id, claims), copy).placed == 5
     world.engine.run(HORIZON)
     world.engine.now = HORIZON
-    ended = simulated_store.cell.job(job_id)
+    ended = simulated_store.cell.jobs.get(job_id)
     assert ended is not None
     assert [(group.finished, group.failed, group.unplaced) for group in ended.groups] == [(0, 3, 1), (2, 0, 2)]
     assert world.used == [(3 * 10 + 2 * 40) * SECOND, 2 * (3 * 10 + 2 * 40) * SECOND]

@@ -51,7 +51,7 @@ def test_a_larger_cell_on_a_real_store(cell: RedisCell, architecture: str) -> No
     assert len(workload.arrivals) > 1_900
     assert store == twin
     assert verify(cell).ok
-    placed = cell.facts(most=100_000, kinds={"place"})
+    placed = cell.log.facts(most=100_000, kinds={"place"})
     assert all(fact.basis is not None and 0 <= fact.basis.since < fact.version for fact in placed)
     began = [fact.basis.began_ms for fact in placed if fact.basis and fact.basis.began_ms <= fact.at_ms]
     assert len(began) == len(placed), "in simulated time, an attempt begins before its commit"
@@ -81,7 +81,7 @@ def test_a_real_store_gives_the_run_of_the_twin(cell: RedisCell, way: dict[str, 
     assert twin.kinds["batch"].tasks_scheduled > 200
     assert store == twin
     assert verify(cell).ok
-    placed = cell.facts(most=100_000, kinds={"place"})
+    placed = cell.log.facts(most=100_000, kinds={"place"})
     assert all(fact.basis is not None and 0 <= fact.basis.since < fact.version for fact in placed)
     began = [fact.basis.began_ms for fact in placed if fact.basis and fact.basis.began_ms <= fact.at_ms]
     assert len(began) == len(placed), "in simulated time, an attempt begins before its commit"

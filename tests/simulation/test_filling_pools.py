@@ -36,7 +36,7 @@ def lost_after_a_gain(story: PoolRun) -> tuple[int, int]:
     """Evictions, and those from a pool that gained a task by one within 5 s before, at the same demand, by the log."""
     gained: dict[str, float] = {}
     evicting, version, evicted, lost = "", -1, 0, 0
-    for fact in story.simulation.store.cell.facts():
+    for fact in story.simulation.store.cell.log.facts():
         how, words, now = fact.event[0], fact.event, fact.at_ms / 1000
         if fact.version != version:
             evicting, version = "", fact.version
@@ -103,7 +103,7 @@ def test_a_transaction_evicts_and_starts_a_bounded_number(
     made.job("p1", 60, at=3.3, slots=slots)
     story = made.run(12, logged=True)
     gone = Counter[int]()
-    for fact in story.simulation.store.cell.facts():
+    for fact in story.simulation.store.cell.log.facts():
         if fact.event[0] == "evicted":
             gone[fact.version] += ranges.count(fact.event[5])
     assert sum(gone.values()) == 30

@@ -44,7 +44,7 @@ def undone(made: Ground, until: float) -> tuple[int, int]:
     story = made.run(until, logged=True)
     log = Convergence(shares={pool.name: story.share(pool.name) for pool in made.pools}, begin_ms=0)
     cell = story.simulation.store.cell
-    log.follow(cell.facts(), {job.id: str(job.spec["pool"]) for job in cell.jobs()})
+    log.follow(cell.log.facts(), {job.id: str(job.spec["pool"]) for job in cell.jobs.all()})
     return log.evictions, log.undone
 
 

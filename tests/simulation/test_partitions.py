@@ -105,7 +105,7 @@ def test_the_newest_tasks_go() -> None:
     story = ground.run(22)
     assert [story.placed(f"p-{i}") for i in range(3)] == [8, 8, 8]
     assert story.evicted == 8
-    runs = [run for job in story.simulation.store.cell.jobs() if job.id != "p-2" for run in job.groups[0].runs]
+    runs = [run for job in story.simulation.store.cell.jobs.all() if job.id != "p-2" for run in job.groups[0].runs]
     assert len({machine for _, machine, _ in runs}) <= 6
 
 

@@ -36,11 +36,11 @@ def prepared(scenario: Scenario, schedulers: int = 1, *, records: bool = False) 
     world, cell = simulation.world, simulation.store.cell
 
     def change(at: float) -> None:
-        version = cell.pools().version
-        simulation.clock.pools = world.pools = cell.set_pools(scenario.cell_pools(at), version, 0, "ada")
+        version = cell.pools.get().version
+        simulation.clock.pools = world.pools = cell.pools.set(scenario.cell_pools(at), version, 0, "ada")
         for changed in scenario.changes:
             for job, count in changed.get("resize", {}).items() if changed["at"] == at else ():
-                cell.resize(job, {0: count}, 0, "ada")
+                cell.jobs.resize(job, {0: count}, 0, "ada")
 
     for changed in scenario.changes:
         world.engine.at(round(changed["at"] * 1e6), change, changed["at"])
@@ -53,7 +53,7 @@ def play(scenario: Scenario, schedulers: int) -> dict[float, Seen]:
     world, cell, engine = simulation.world, simulation.store.cell, simulation.world.engine
 
     def look(at: float) -> None:
-        running = {job.id: sum(group.placed for group in job.groups) for job in cell.jobs()}
+        running = {job.id: sum(group.placed for group in job.groups) for job in cell.jobs.all()}
         epoch = world.epoch
         assert epoch is not None
         shares = {name: share.fair_share for name, share in epoch.pools.items()} | dict(epoch.jobs)

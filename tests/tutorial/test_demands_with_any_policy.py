@@ -85,8 +85,8 @@ class Machines(omega.Instrument):
 def live(scheduler: Scheduler) -> Rig:
     """The scheduler on six machines."""
     rig = Rig(scheduler=scheduler, member=f"{scheduler.kind}/0")
-    rig.other.register_executor("simulated", "n", 600_000, 0)
-    rig.other.join("simulated", [MachineSpec(f"m{i}", SIZE, has) for i, has in enumerate(MACHINES)], 0)
+    rig.other.executors.register("simulated", "n", 600_000, 0)
+    rig.other.machines.join("simulated", [MachineSpec(f"m{i}", SIZE, has) for i, has in enumerate(MACHINES)], 0)
     return rig
 
 
@@ -104,7 +104,7 @@ def run(rig: Rig, jobs: Sequence[JobSpec]) -> dict[str, Where]:
             break
         rig.step()
     placed: dict[str, Where] = {}
-    for each in rig.other.runs(range(len(MACHINES))):
+    for each in rig.other.machines.runs(range(len(MACHINES))):
         if each.job in names and not each.leaving:
             where = placed.setdefault(each.job, {})
             low, _, high = each.tasks.partition("-")

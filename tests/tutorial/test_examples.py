@@ -103,19 +103,19 @@ def test_drf_gives_two_to_one_in_a_full_simulated_cell(schedulers: int) -> None:
 def test_the_earliest_deadline_is_first_in_a_full_live_cell() -> None:
     rig = Rig(SLOT, scheduler=omega.Scheduler("batch", ordering=example("edf", "Edf")(), jobs_per_call=1))
     group = (TaskGroup(SLOT, 1),)
-    rig.other.submit([JobSpec("first", "first", "batch", group)], 0, "ada")
+    rig.other.jobs.submit([JobSpec("first", "first", "batch", group)], 0, "ada")
     rig.until(lambda: rig.placed("first") == 1)
     deadlines = {"day": None, "hour": 3_600.0, "week": 604_800.0, "minute": 60.0}  # without one: a day
     for name, seconds in deadlines.items():
         spec = {} if seconds is None else {"policy": {"deadline": seconds}}
-        rig.other.submit([JobSpec(name, name, "batch", group, spec=spec)], 0, "ada")
+        rig.other.jobs.submit([JobSpec(name, name, "batch", group, spec=spec)], 0, "ada")
     order: list[str] = []
     for _ in deadlines:
         rig.until(lambda: rig.scheduler.queue.blocked_jobs == 4 - len(order))
-        (run,) = rig.other.runs([0])
-        rig.other.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "h")
-        rig.until(lambda: bool(rig.other.runs([0])))
-        order.append(rig.other.runs([0])[0].job)
+        (run,) = rig.other.machines.runs([0])
+        rig.other.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "h")
+        rig.until(lambda: bool(rig.other.machines.runs([0])))
+        order.append(rig.other.machines.runs([0])[0].job)
     assert order == ["minute", "hour", "day", "week"]
 
 
@@ -124,17 +124,17 @@ def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
     found = omega.Scheduler("batch", ordering=example("drf", "drf").ordering, jobs_per_call=8)
     rig, rng = Rig((30_000, 30_720), scheduler=found), Random(1)
     for spec in jobs("batch", ("ada", "bob"), 60, 1):
-        rig.other.submit([spec], 0, "ada")
+        rig.other.jobs.submit([spec], 0, "ada")
     running = Counter[str]()
     rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
     rig.rest()
     for turn in range(40):
-        runs = [run for run in rig.other.runs([0]) if not run.leaving]
+        runs = [run for run in rig.other.machines.runs([0]) if not run.leaving]
         if turn >= 15:
             running.update(run.job.partition("-")[0] for run in runs)
         gone = rng.choice(runs)
-        rig.other.members()
-        rig.other.end([TaskEnd(0, gone.placement, EndKind.FINISHED)], 0, "simulated")
+        rig.other.schedulers.members()
+        rig.other.executors.end([TaskEnd(0, gone.placement, EndKind.FINISHED)], 0, "simulated")
         rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 30)
     assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.05)
     rig.check()
@@ -149,7 +149,7 @@ def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
     for rig, name in zip(rigs, names, strict=True):
         rig.live.owned = owned(name, names)
     for spec in jobs("drf", ("ada", "bob"), 400, 1):
-        first.other.submit([spec], 0, "ada")
+        first.other.jobs.submit([spec], 0, "ada")
 
     def filled() -> bool:
         return sum(placed for _, placed in first.counts().values()) == 30
@@ -162,11 +162,13 @@ def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
             if filled():
                 break
         assert filled()
-        runs = [run for run in first.other.runs([0]) if not run.leaving]
+        runs = [run for run in first.other.machines.runs([0]) if not run.leaving]
         if turn >= 8:
             running.update(run.job.partition("-")[0] for run in runs)
-        first.other.members()
-        first.other.end([TaskEnd(0, run.placement, EndKind.FINISHED) for run in rng.sample(runs, 5)], 0, "simulated")
+        first.other.schedulers.members()
+        first.other.executors.end(
+            [TaskEnd(0, run.placement, EndKind.FINISHED) for run in rng.sample(runs, 5)], 0, "simulated"
+        )
     placed = [rig.figures.tasks for rig in rigs]
     assert min(placed) > 10, "all of them place"
     assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.10)
@@ -180,11 +182,11 @@ def test_delay_waits_for_its_machine_and_then_takes_another() -> None:
     rig = Rig((1_000, 1_024), (1_000, 1_024), scheduler=omega.Scheduler("batch", placement=example("delay", "Delay")()))
     rig.submit(JobSpec("other", "other", "service", (TaskGroup(SLOT, 1),)))
     rig.foreign("other", 0, 1)
-    name = rig.other.described([0])[0][0]
+    name = rig.other.machines.described([0])[0][0]
     rig.submit(local_job(name))
     began = rig.clock.seconds
     rig.until_placed("local")
-    assert [run.machine for run in rig.other.runs([1])] == [1]
+    assert [run.machine for run in rig.other.machines.runs([1])] == [1]
     assert 5.0 <= rig.clock.seconds - began < 7.5, "it waited, and was tried again at its time"
 
 
@@ -208,19 +210,21 @@ def test_delay_places_at_its_time_in_a_simulated_cell_where_nothing_else_happens
 def test_two_choices_prefers_the_machines_that_have_the_data() -> None:
     found = omega.Scheduler("batch", placement=example("two_choices", "TwoChoices")())
     rig = Rig(*[(9_000, 9_216)] * 6, scheduler=found)
-    rig.submit(local_job(rig.other.described([4])[0][0]))
+    rig.submit(local_job(rig.other.machines.described([4])[0][0]))
     rig.until_placed("local")
-    assert [run.machine for run in rig.other.runs(range(6))] == [4]
+    assert [run.machine for run in rig.other.machines.runs(range(6))] == [4]
 
 
 def test_youngest_over_share_evicts_the_youngest_of_who_holds_more() -> None:
     found = omega.Scheduler("batch", preemption=example("youngest", "YoungestOverShare")())
     rig = Rig((4_000, 4_096), scheduler=found)
     for spec in jobs("batch", ("ada",), 4, 1):
-        rig.other.submit([spec], 0, "ada")
+        rig.other.jobs.submit([spec], 0, "ada")
     rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 4)
     rig.rest()
-    rig.other.submit([JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1),), 5, spec={"user": "bob"})], 0, "bob")
+    rig.other.jobs.submit(
+        [JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1),), 5, spec={"user": "bob"})], 0, "bob"
+    )
     rig.until_placed("bob-0")
     assert [fact[2] for fact in rig.facts("evicted")] == ["ada-3"]
     rig.check()

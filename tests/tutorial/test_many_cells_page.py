@@ -36,9 +36,9 @@ def test_the_policy_of_the_page(store_url: str, house: Path) -> None:
     url = f"{store_url}?db=8"
     for name, machines in (("east", 9), ("west", 3)):
         with closing(create_cell(connect(url), name, url=url)) as cell:
-            cell.register_executor("here", "n", 600_000, 0)
-            cell.join("here", [MachineSpec(f"m{i}", (4_000, 4_096)) for i in range(machines)], 0)
-            cell.register_scheduler("batch/0", "n", 600_000, 0)
+            cell.executors.register("here", "n", 600_000, 0)
+            cell.machines.join("here", [MachineSpec(f"m{i}", (4_000, 4_096)) for i in range(machines)], 0)
+            cell.schedulers.register("batch/0", "n", 600_000, 0)
     file, omega = house / "job.yaml", Omega(url)
     for name, count, policy, cell_name in (
         ("a", 1, "cheapest", "west"), ("b", 1, None, "east"), ("c", 20, "house_cells:Cheapest", "east"),

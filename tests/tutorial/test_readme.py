@@ -90,7 +90,7 @@ def test_the_commands_on_a_live_cell(reader: Follower, store_url: str) -> None:
         reader.leave()
     for name in ("lab", "here"):
         left = RedisCell.connect(store_url, name)
-        assert left.members() == {}
+        assert left.schedulers.members() == {}
         left.delete()
         left.close()
 

@@ -63,7 +63,11 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     assert up.wait(60) == 0
     up.stdout.close()
     cell = RedisCell.open(connect(store_url), "at-home")
-    assert (cell.members(), cell.agents(), [each.state for each in cell.machines()]) == ({}, {}, [MachineState.OFFLINE])
+    assert (cell.schedulers.members(), cell.executors.agents(), [each.state for each in cell.machines.all()]) == (
+        {},
+        {},
+        [MachineState.OFFLINE],
+    )
     assert omega.json("cell", "verify")["ok"]
     cell.delete()
     cell.close()

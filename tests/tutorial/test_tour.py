@@ -122,7 +122,7 @@ def test_the_tour(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     port = str(free_port())
     pasted([(language, text.replace("9100", port)) for language, text in blocks("tour.md")], store_url, folder)
     left = RedisCell.connect(store_url, "tour")
-    assert left.members() == {}, "who is told to stop leaves nobody behind"
+    assert left.schedulers.members() == {}, "who is told to stop leaves nobody behind"
     left.delete()
     left.close()
 

@@ -54,7 +54,7 @@ def test_the_page_holds(store_url: str, tmp_path: Path) -> None:
                     )
                     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     cell = RedisCell.connect(store_url, environment["OMEGA_CELL"])
-    assert cell.members() == {}, "who is told to stop leaves nobody behind"
+    assert cell.schedulers.members() == {}, "who is told to stop leaves nobody behind"
     cell.delete()
     cell.close()
 

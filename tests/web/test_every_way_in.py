@@ -110,7 +110,7 @@ async def test_no_job_lists_files_of_the_server(
         assert answer.status_code == 422, answer.text
         assert "names files of the computer where it is submitted" in answer.text
         assert "secret" not in answer.text
-    specs = cell.specs([each.id for each in cell.jobs()]).values()
+    specs = cell.jobs.specs([each.id for each in cell.jobs.all()]).values()
     assert not [each for each in specs if "mapreduce" in each]
 
 
@@ -218,7 +218,7 @@ async def test_a_large_job_file_is_submitted(client: httpx.AsyncClient, cell: Re
     jobs[3]["tasks"] = [{"count": 0}]
     answer = await client.post(f"/v1/jobs?cell={cell.name}", json=jobs)
     assert answer.json()["detail"] == "body: [3].tasks[0].count: 0 is not allowed; want at least 1"
-    assert text in json.dumps(cell.specs(["l7"])["l7"]), "as it was sent"
+    assert text in json.dumps(cell.jobs.specs(["l7"])["l7"]), "as it was sent"
 
 
 @pytest.mark.chaos

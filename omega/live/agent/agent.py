@@ -24,7 +24,7 @@ from typing import Any
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
-from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.tasks import STREAM, Consumption, EndKind, TaskEnd, unpack_consumption
 from omega.live.agent.cgroups import Cgroups
@@ -64,7 +64,7 @@ class BlindError(OSError):
 class Agent:
     """Offers `machine` to a cell. `cell` is used by one thread; tasks inherit the environment `surroundings`."""
 
-    cell: ExecutorStore
+    cell: RedisCell
     machine: MachineSpec
     places: AgentPlaces
     lease_ms: int = LEASE_MS
@@ -137,11 +137,13 @@ class Agent:
         `until_gone` waits until tasks being stopped have ended: the offered resources must be free.
         What operators set of the machine stays. Raises Duplicate when another agent has the name.
         """
-        self.cell.read_live_schedulers()
+        self.cell.schedulers.read_live()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
         self.fitness.reported, self.lease.stalled, self.lease.iterated = "unknown", "", now()
-        self.lease.membership = self.cell.register_agent(self.name, self.places.nonce(), self.lease_ms, self.ms())
-        self._index = self.lease.machine = self.cell.machine_index(self.name)
+        self.lease.membership = self.cell.executors.register_agent(
+            self.name, self.places.nonce(), self.lease_ms, self.ms()
+        )
+        self._index = self.lease.machine = self.cell.machines.index_of(self.name)
         self._submitted.clear()
         state = self._reconcile().state
         self.removed = self._offered and state is MachineState.GONE
@@ -149,7 +151,7 @@ class Agent:
             return
         if any(kept.unlisted for kept in self.kept.values()):
             until_gone()
-        self._index = self.lease.machine = self.cell.join(self.executor, [self._offer(state)], self.ms())[0]
+        self._index = self.lease.machine = self.cell.machines.join(self.executor, [self._offer(state)], self.ms())[0]
         self._offered = True
         self._report_fitness()
 
@@ -159,7 +161,7 @@ class Agent:
         Those of runners are the agent's alone: a runner that was removed from the computer gets no tasks.
         """
         new = self._index is None or state is MachineState.GONE
-        stored = {} if new else dict(self.cell.described([self._index or 0])[0][1])
+        stored = {} if new else dict(self.cell.machines.described([self._index or 0])[0][1])
         known = {name: value for name, value in stored.items() if not name.startswith(runner_attribute(""))}
         return replace(self.machine, attributes=known | dict(self.machine.attributes))
 
@@ -168,7 +170,7 @@ class Agent:
         if self.lease.membership is not None:
             self.lease.renew(self.cell)
             self._report()
-            self.cell.deregister_executor(self.lease.membership, self.ms(), self.executor, reaped=False)
+            self.cell.executors.deregister(self.lease.membership, self.ms(), self.executor, reaped=False)
 
     def stop(self) -> None:
         """Ask all tasks to end."""
@@ -202,7 +204,7 @@ class Agent:
         self.removed = heartbeat.state is MachineState.GONE
         if self.kept:
             self.guard.look()
-        self.cell.keep_tails(self._tails.changed(self.kept.values()))
+        self.cell.tasks.keep_tails(self._tails.changed(self.kept.values()))
         if self._index is not None:
             self.health.report(self.cell, self._index, self.kept, self.ms())
             self.progress.report(self.cell, self._index, self.kept)
@@ -211,7 +213,7 @@ class Agent:
             self._looked_after = now()
             self._ended.live_bytes = sum(said_bytes(kept.place) for kept in self.kept.values())
             self._ended.bound(self.cell)
-            self.cell.read_live_schedulers()
+            self.cell.schedulers.read_live()
             if self._rng.random() * heartbeat.agents < 1:
                 housekeep(self.cell, self.ms(), self.executor)
         self.lease.iterated = now()
@@ -236,7 +238,7 @@ class Agent:
             self.fitness.reported, self.lease.stalled = self.fitness.reason, ""
         said, membership, index = self.fitness.reason, self.lease.membership, self._index
         if said != self.fitness.reported and membership is not None and index is not None:
-            self.cell.report_fitness(membership, [index], said, self.ms())
+            self.cell.executors.report_fitness(membership, [index], said, self.ms())
             self.fitness.reported = said
 
     @property
@@ -294,7 +296,7 @@ class Agent:
     def _read_submitted(self, jobs: set[str]) -> dict[str, int]:
         """Return when jobs were submitted, 0 for one that is not stored; those that are known are not read again."""
         unknown = sorted(jobs - self._submitted.keys())
-        stored = self.cell.jobs_by_id(unknown) if unknown else {}
+        stored = self.cell.jobs.by_id(unknown) if unknown else {}
         read = {job: stored[job].submitted_ms if job in stored else 0 for job in unknown}
         return {job: at for job, at in (self._submitted | read).items() if job in jobs}
 
@@ -315,7 +317,7 @@ class Agent:
             del wanted[key]
         self._report()
         if heartbeat.unsettled and not any(kept.unlisted for kept in self.kept.values()):
-            self.cell.confirm_runs(self.executor)
+            self.cell.executors.confirm_runs(self.executor)
         self._end([key for key, run in wanted.items() if run.leaving], EndKind.LEFT)
         self._begin({key: run for key, run in wanted.items() if not run.leaving})
         return heartbeat
@@ -335,7 +337,7 @@ class Agent:
                 TaskEnd(self._index, key.placement, kind, str(key.task), reason, key.job, key.submitted_ms)
                 for key in keys
             ]
-            self.cell.end(ends, self.ms(), self.executor)
+            self.cell.executors.end(ends, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
         """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues.
@@ -346,14 +348,16 @@ class Agent:
             self.waiting = True
             return
         runs = dict(islice({run.placement: run for run in wanted.values()}.items(), MOST_ASKED))
-        answers = self.cell.may_start([(run.machine, placement) for placement, run in runs.items()]) if runs else []
+        answers = (
+            self.cell.executors.may_start([(run.machine, placement) for placement, run in runs.items()]) if runs else []
+        )
         answer = dict(zip(runs, answers, strict=True))
         ready = [key for key in wanted if answer.get(key.placement) == "go"]
         self.behind, self.waiting = len(ready) > MOST_STARTS, "wait" in answers
         jobs: dict[str, Job | None] = {}
         for key in ready[:MOST_STARTS]:
             if key.job not in jobs:
-                jobs[key.job] = self.cell.job(key.job)
+                jobs[key.job] = self.cell.jobs.get(key.job)
             job = jobs[key.job]
             if job is not None and job.submitted_ms == key.submitted_ms:
                 self._start(key, job)
@@ -417,9 +421,9 @@ class Agent:
                 key = kept.key
                 ending = TaskEnd(self._index, key.placement, how, str(key.task), reason, key.job, key.submitted_ms)
                 endings[ago].append(ending)
-        self.cell.keep_tails(self._tails.last(own) | self._measured(own))
+        self.cell.tasks.keep_tails(self._tails.last(own) | self._measured(own))
         for ago, ended in sorted(endings.items(), reverse=True):
-            self.cell.end(ended, self.ms() - 1000 * ago, self.executor)
+            self.cell.executors.end(ended, self.ms() - 1000 * ago, self.executor)
         for kept in over:
             self._ended.add(kept.key)
             self.cgroups.remove(str(kept.key))
@@ -435,6 +439,6 @@ class Agent:
             if used is not None and self._index is not None:
                 field = (kept.key.job, kept.key.group, self._index, STREAM)
                 if field not in sums:
-                    sums[field] = unpack_consumption(self.cell.tail(*field) or b"")
+                    sums[field] = unpack_consumption(self.cell.tasks.tail(*field) or b"")
                 sums[field] = sums[field].plus(used)
         return {field: used.pack() for field, used in sums.items()}

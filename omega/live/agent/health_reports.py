@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.cell import Cell
 from omega.cellstate.tasks import HealthOf, HealthReport, HealthState
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now, write
@@ -43,7 +43,7 @@ class HealthReports:
         """Return whether the states differ from those last reported."""
         return self._states(self.watched(kept)) != self._told
 
-    def report(self, cell: ExecutorStore, machine: int, kept: Mapping[PlacementKey, Kept], now_ms: int) -> None:
+    def report(self, cell: Cell, machine: int, kept: Mapping[PlacementKey, Kept], now_ms: int) -> None:
         """Report changed states, and ask for the end of unhealthy tasks. Raises StoreError."""
         for key in self._checks.keys() - kept.keys():
             del self._checks[key]
@@ -57,7 +57,7 @@ class HealthReports:
             span_ms = max(map(self._span_ms, mine), default=0)
             most = min((self._of(each)["max_down"] for each in mine), default=1)
             report = HealthReport(job=job_id, machine=machine, tasks=sorted(tasks), max_down=most, span_ms=span_ms)
-            granted, self._cursor = cell.report_health(report, now_ms, self._cursor)
+            granted, self._cursor = cell.tasks.report_health(report, now_ms, self._cursor)
             for each in mine:
                 if (each.key.placement, each.key.task) in granted:
                     write(each.place / GRANT, f"{now() + span_ms / 1000}")

@@ -26,7 +26,7 @@ from omega.live.agent.supervisor import CLEAN_PAUSE_SECONDS, CLEAN_TRIES
 from omega.live.agent.task_start import CLEAN_SECONDS, clean_up, end_clean_up
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.redis import RedisCell
 
 LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
@@ -186,7 +186,7 @@ def _short(reason: str) -> str:
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"
 
 
-def give_notice(cell: "Queries", leaving: Iterable[Kept]) -> None:
+def give_notice(cell: "RedisCell", leaving: Iterable[Kept]) -> None:
     """Write the time from warning (SIGTERM) to end of tasks that are about to be warned, once for each task.
 
     The pool of an evicted task whose job continues may state it (`allocation_timeout`, docs/pool-rules.md); otherwise
@@ -195,8 +195,8 @@ def give_notice(cell: "Queries", leaving: Iterable[Kept]) -> None:
     new = [kept for kept in leaving if not kept.warned]
     if not new:
         return
-    pools = cell.pools()
-    jobs = cell.jobs_by_id(sorted({kept.key.job for kept in new})) if pools.configured else {}
+    pools = cell.pools.get()
+    jobs = cell.jobs.by_id(sorted({kept.key.job for kept in new})) if pools.configured else {}
     for kept in new:
         job = jobs.get(kept.key.job)
         if job is not None and job.state in (JobState.ACTIVE, JobState.HELD):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omega.cellstate.ports import Queries
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.tasks import TAIL_BYTES, StoredTail
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
@@ -131,7 +131,7 @@ class EndedTasks:
         """Return whether the end of a task was reported, and its directory is there."""
         return (self.places.task(key) / "told").exists()
 
-    def bound(self, cell: Queries) -> None:
+    def bound(self, cell: RedisCell) -> None:
         """Remove directories while they, with the output of running tasks, exceed the bounds."""
         self._look(cell)
         if self._excess(1.0):
@@ -148,18 +148,18 @@ class EndedTasks:
         disk = shutil.disk_usage(self.places.tasks)
         return disk.free < FREE_SHARE * disk.total
 
-    def _in_order(self, cell: Queries) -> Iterator[PlacementKey]:
+    def _in_order(self, cell: RedisCell) -> Iterator[PlacementKey]:
         keys, going = list(self._sizes), set[str]()
         jobs = list(dict.fromkeys(key.job for key in keys))
         for first in range(0, min(len(jobs), MOST_READ), AT_ONCE):
             part = jobs[first : first + AT_ONCE]
-            found = cell.jobs_by_id(part)
+            found = cell.jobs.by_id(part)
             going |= {each for each in part if each in found and not ended(found[each])}
             over = set(part) - going
             yield from (key for key in keys if key.job in over)
         yield from (key for key in keys if key in self._sizes)
 
-    def _look(self, cell: Queries) -> None:
+    def _look(self, cell: RedisCell) -> None:
         """Remove directories of jobs that the cell no longer stores: some of all at a time."""
         if self._looked and now() - self._looked < LOOK_SECONDS:
             return
@@ -167,7 +167,7 @@ class EndedTasks:
         jobs = list(dict.fromkeys(key.job for key in self._sizes))
         self._asked = self._asked if self._asked < len(jobs) else 0
         part = jobs[self._asked : self._asked + AT_ONCE]
-        there = cell.jobs_by_id(part) if part else {}
+        there = cell.jobs.by_id(part) if part else {}
         gone = set(part) - there.keys()
         self._asked += len(part) - len(gone)
         for key in [key for key in self._sizes if key.job in gone]:

@@ -19,7 +19,7 @@ from omega.cellstate.descriptors import keep_spare
 from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Fenced, HistoryCut, Refused, StoreError
 from omega.cellstate.model import MachineSpec
-from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import executor_of
 from omega.cellstate.store import connect_cell
 from omega.live.agent import offer, runners
@@ -113,11 +113,11 @@ class WakeUp:
 
 def wait_at_mailbox(url: str, cell: str, agent: Agent, wake_up: WakeUp) -> None:
     """Answer requests for output in the agent's mailbox, and ring whenever it has other messages, whatever they are."""
-    own: ExecutorStore | None = None
+    own: RedisCell | None = None
     while not wake_up.stopped:
         try:
             own = own or connect_cell(url, cell)
-            messages = own.receive(own.executor_number(agent.executor), wait_seconds=RING_SECONDS)
+            messages = own.executors.receive(own.executors.number(agent.executor), wait_seconds=RING_SECONDS)
             if not all(message.startswith("? ") for message in messages):
                 wake_up.wake()
             answer_requests(own, agent.places, messages)
@@ -308,7 +308,7 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
         mailbox.start()
         stop = threading.Event()
 
-        def connect(seconds: float) -> ExecutorStore:
+        def connect(seconds: float) -> RedisCell:
             return connect_cell(url, cell, timeout=seconds)
 
         threading.Thread(target=agent.lease.run, args=(connect, stop), daemon=True).start()

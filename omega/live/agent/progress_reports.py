@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.tasks import TaskProgress
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
@@ -41,7 +41,7 @@ class ProgressReports:
         """Return whether there is new progress that may be reported now."""
         return now() - self._looked >= EVERY_SECONDS and self._read(kept) != self._told
 
-    def report(self, cell: ExecutorStore, machine: int, kept: Mapping[PlacementKey, Kept]) -> None:
+    def report(self, cell: RedisCell, machine: int, kept: Mapping[PlacementKey, Kept]) -> None:
         """Report the jobs with new progress, and those of which nothing runs any more. Raises StoreError."""
         if now() - self._looked < EVERY_SECONDS:
             return
@@ -53,7 +53,7 @@ class ProgressReports:
         for job_id in sorted(found.keys() | self._told.keys()):
             tasks = found.get(job_id, frozenset())
             if tasks != self._told.get(job_id):
-                cell.report_progress(job_id, machine, sorted(tasks))
+                cell.tasks.report_progress(job_id, machine, sorted(tasks))
                 self._told[job_id] = tasks
                 if not tasks:
                     del self._told[job_id]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from omega.cellstate.errors import Fenced, OmegaError
-from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Heartbeat, Membership
 from omega.live.agent.lease_file import ROOM, now, write
 from omega.live.agent.places import AgentPlaces
@@ -54,7 +54,7 @@ class Renewal:
         """The lease in seconds."""
         return self.lease_ms / 1000
 
-    def renew(self, cell: ExecutorStore) -> Heartbeat:
+    def renew(self, cell: RedisCell) -> Heartbeat:
         """Renew the lease and extend the tasks' deadline accordingly. Raises Fenced, StoreError.
 
         Counted from before the request was sent; the server counts from its receipt.
@@ -62,7 +62,7 @@ class Renewal:
         membership, asked = self.membership, now()
         if membership is None:
             raise Fenced(f"agent {self.places.name}: has not joined yet")
-        heartbeat = cell.renew_executor(membership, self.lease_ms, self.machine)
+        heartbeat = cell.executors.renew(membership, self.lease_ms, self.machine)
         with self._lock:
             if asked > self._renewed and membership is self.membership:
                 self._renewed = asked
@@ -78,18 +78,18 @@ class Renewal:
                     self.failed = error
         return heartbeat
 
-    def _tell(self, cell: ExecutorStore) -> None:
+    def _tell(self, cell: RedisCell) -> None:
         """Say so when no iteration has come through for long: a lease alone does not prove that the agent works."""
         age, membership, machine = now() - self.iterated, self.membership, self.machine
         if age < STALLED * self.seconds or self.stalled or membership is None or machine is None:
             return
         reason = f"its agent has not come through an iteration for {age:.0f} s"
-        cell.report_fitness(membership, [machine], reason, cell.store_ms())
+        cell.executors.report_fitness(membership, [machine], reason, cell.store_ms())
         self.stalled = reason
 
-    def run(self, connect: Callable[[float], ExecutorStore], stop: threading.Event) -> None:
+    def run(self, connect: Callable[[float], RedisCell], stop: threading.Event) -> None:
         """Renew whenever a renewal is late, until `stop` is set; `connect` takes the reply timeout in seconds."""
-        own: ExecutorStore | None = None
+        own: RedisCell | None = None
         period = self.seconds / BEATS
         while not stop.wait(max(period / 10, min(self._renewed + LATE * period - now(), period))):
             try:

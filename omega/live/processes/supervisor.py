@@ -25,7 +25,7 @@ from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.sharing import LEASE_MS
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""
@@ -134,16 +134,16 @@ class ProcessSupervisor:
             self.ports[member] = f"{address}:{port + len(self.ports) if port else 0}"
         return {METRICS: self.ports[member]}
 
-    def wait_ready(self, cell: "Queries") -> None:
+    def wait_ready(self, cell: "Cell") -> None:
         """Wait until every member holds its lease and its machines are up; StoreError when one of them ended."""
         wanted = {member for member in self.members if member.partition("/")[0] not in self.programs}
         deadline = time.monotonic() + STARTING_SECONDS
         while True:
-            live = {member for member, (_, alive, _) in cell.members().items() if alive}
+            live = {member for member, (_, alive, _) in cell.schedulers.members().items() if alive}
             live |= {
                 executor_of(name)
-                for name, agent in cell.agents().items()
-                if agent.lives and cell.machine_index(name) is not None
+                for name, agent in cell.executors.agents().items()
+                if agent.lives and cell.machines.index_of(name) is not None
             }
             live |= {f"simulated/{name}" for name in _serving(cell, wanted - live)}
             if wanted <= live:
@@ -220,13 +220,13 @@ class ProcessSupervisor:
         self.members.clear()
 
 
-def _serving(cell: "Queries", members: Iterable[str]) -> Iterator[str]:
+def _serving(cell: "Cell", members: Iterable[str]) -> Iterator[str]:
     """Yield the live simulated executors among members without offline machines."""
-    records = cell.executor_records()
+    records = cell.executors.records()
     for member in members:
         name = member.removeprefix("simulated/")
         lives = name != member and name in records and records[name].lives
-        if lives and all(state is not MachineState.OFFLINE for _, state in cell.machines_of(name)):
+        if lives and all(state is not MachineState.OFFLINE for _, state in cell.executors.machines_of(name)):
             yield name
 
 

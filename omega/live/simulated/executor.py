@@ -10,9 +10,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Fenced, StoreError
 from omega.cellstate.model import MachineSpec
-from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.ranges import EMPTY, split
 from omega.cellstate.replies import Membership
 from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
@@ -40,7 +40,7 @@ def _group_of(line: str) -> tuple[str, int]:
 class SimulatedExecutor:
     """Simulates the machines of one executor. `now` returns seconds of the wall clock."""
 
-    cell: ExecutorStore
+    cell: Cell
     name: str
     now: Callable[[], float]
     _: KW_ONLY
@@ -68,16 +68,16 @@ class SimulatedExecutor:
         """Add machines to the cell; `progress` is called with the number of each chunk."""
         for start in range(0, len(machines), JOIN_CHUNK):
             chunk = machines[start : start + JOIN_CHUNK]
-            self.cell.join(self.name, chunk, self._ms())
+            self.cell.machines.join(self.name, chunk, self._ms())
             if progress is not None:
                 progress(len(chunk))
-        self.number = self.cell.executor_number(self.name)
+        self.number = self.cell.executors.number(self.name)
 
     # Registration
 
     def serve(self, nonce: str) -> None:
         """Register the executor and bring its machines up. Raises Duplicate while another lives."""
-        self._membership = self.cell.register_executor(self.name, nonce, self.lease_ms, self._ms())
+        self._membership = self.cell.executors.register(self.name, nonce, self.lease_ms, self._ms())
         self._renew_at = self.now()
 
     def renew(self) -> None:
@@ -86,12 +86,12 @@ class SimulatedExecutor:
             raise Fenced(f"executor {self.name}: is not registered yet")
         if self.now() >= self._renew_at:
             self._renew_at = self.now() + self.lease_ms / 3000
-            self.cell.renew_executor(self._membership, self.lease_ms, None)
+            self.cell.executors.renew(self._membership, self.lease_ms, None)
 
     def leave(self) -> None:
         """Deregister: the machines become offline, and their tasks are pending again."""
         if self._membership is not None:
-            self.cell.deregister_executor(self._membership, self._ms(), self.name, reaped=False)
+            self.cell.executors.deregister(self._membership, self._ms(), self.name, reaped=False)
 
     def resume(self) -> None:
         """Read all runs of this executor's machines; known tasks keep their end.
@@ -101,12 +101,14 @@ class SimulatedExecutor:
         dropped: a restored store assigns the same placement ids to other tasks (semantics 16). After the store lost
         versions all tasks begin anew: a placement may be another one of the same id, of another job of the same id.
         """
-        self.number = self.cell.executor_number(self.name)
-        while self.cell.receive_lines(self.number):
+        self.number = self.cell.executors.number(self.name)
+        while self.cell.executors.receive_lines(self.number):
             pass
-        mine = [index for index, _ in self.cell.machines_of(self.name)]  # tasks may be leaving from gone machines too
-        runs = self.cell.runs(mine)
-        jobs = self.cell.jobs_by_id(list({run.job for run in runs}))  # a queue may have a million others
+        mine = [
+            index for index, _ in self.cell.executors.machines_of(self.name)
+        ]  # tasks may be leaving from gone machines too
+        runs = self.cell.machines.runs(mine)
+        jobs = self.cell.jobs.by_id(list({run.job for run in runs}))  # a queue may have a million others
         self._leaving = [TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in runs if run.leaving]
         left = {ending.machine for ending in self._leaving}
         listed = {str(run.placement): (str(run.machine), run.job) for run in runs if not run.leaving}
@@ -148,7 +150,7 @@ class SimulatedExecutor:
 
     def step(self, wait_seconds: float) -> int:
         """Process messages, waiting up to `wait_seconds` for them, and end due tasks. Returns their number."""
-        self._hear(self.cell.receive_lines(self.number, wait_seconds=self._patience(wait_seconds)))
+        self._hear(self.cell.executors.receive_lines(self.number, wait_seconds=self._patience(wait_seconds)))
         self._ask_held()
         return self._end_due()
 
@@ -195,7 +197,7 @@ class SimulatedExecutor:
         if len(self._limits) > MOST_LIMITS:
             self._limits = {job: limits for job, limits in self._limits.items() if job in most}
         new = sorted(job for job, groups in most.items() if groups > len(self._limits.get(job, ())))
-        for job, spec in self.cell.specs(new).items() if new else ():
+        for job, spec in self.cell.jobs.specs(new).items() if new else ():
             limits = [ms / 1000 for ms in time_limits(spec)]
             self._limits[job] = (*limits, *[0.0] * (most[job] - len(limits)))
 
@@ -221,7 +223,9 @@ class SimulatedExecutor:
         if not self._held:
             return
         asked = list(islice(self._held, MOST_ASKED))
-        answers = self.cell.may_start([(int(self._held[placement][0]), int(placement)) for placement in asked])
+        answers = self.cell.executors.may_start(
+            [(int(self._held[placement][0]), int(placement)) for placement in asked]
+        )
         starting = _Starting(self.now())
         for placement, answer in zip(asked, answers, strict=True):
             run = machine, job, tasks, seconds = self._held.pop(placement)
@@ -235,13 +239,13 @@ class SimulatedExecutor:
     def _end_due(self) -> int:
         """Acknowledge tasks that left, then end due tasks; those that a failing call did not send are due again."""
         if self._leaving:
-            self.cell.end(self._leaving, self._ms(), self.name)
+            self.cell.executors.end(self._leaving, self._ms(), self.name)
             self._leaving = []
         ripe, machines, placements = self._ripe()
         try:
             ended = self._end_over(machines, placements) if self._over else 0
             if machines:
-                ended += sum(self.cell.end(FinishedRuns(machines, placements), self._ms(), self.name))
+                ended += sum(self.cell.executors.end(FinishedRuns(machines, placements), self._ms(), self.name))
         except (StoreError, Fenced):
             for entry in ripe:
                 heappush(self._due, entry)
@@ -260,7 +264,7 @@ class SimulatedExecutor:
             for i in over
             for limit in (self._over[placements[i]],)
         ]
-        ended = sum(self.cell.end(ends, self._ms(), self.name)) if ends else 0
+        ended = sum(self.cell.executors.end(ends, self._ms(), self.name)) if ends else 0
         for i in reversed(over):
             del machines[i], self._over[placements.pop(i)]
         return ended

@@ -5,9 +5,9 @@ import time
 from contextlib import suppress
 from uuid import uuid4
 
+from omega.cellstate.cell import Cell
 from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import Duplicate, Fenced, StoreError
-from omega.cellstate.ports import ExecutorStore
 from omega.live.metrics import shown
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.schedulers.process.endpoint import METRICS
@@ -24,9 +24,7 @@ LOOK_SECONDS = 1.0
 """Interval of checks for a replaced or restored store."""
 
 
-def run_simulated_executor(
-    cell: ExecutorStore, name: str, speed: float, stop: StopRequest, lease_ms: int = LEASE_MS
-) -> None:
+def run_simulated_executor(cell: Cell, name: str, speed: float, stop: StopRequest, lease_ms: int = LEASE_MS) -> None:
     """Simulate the machines of the executor `name` until `stop` is received.
 
     Waits for a cell that is gone, and for the executor in it. Raises Refused when the executor never existed, Duplicate
@@ -75,8 +73,8 @@ def _play(executor: SimulatedExecutor, stop: StopRequest, nonce: str) -> None:
             if not fresh or time.monotonic() - looked > LOOK_SECONDS:
                 looked, before = time.monotonic(), faced
                 executor.cell.check_there()
-                executor.cell.read_live_schedulers()
-                faced = executor.cell.store_run(), executor.cell.executor_number(executor.name)
+                executor.cell.schedulers.read_live()
+                faced = executor.cell.store_run(), executor.cell.executors.number(executor.name)
                 fresh = fresh and faced == before
             if not fresh:
                 executor.resume()

@@ -26,7 +26,7 @@ from omega.queries.recent import recently
 from omega.schedulers.runnable import Runnable
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 Document = dict[str, Any]
 Kept = TypeVar("Kept")
@@ -41,11 +41,11 @@ MOST_ROWS = 50
 class CellMirror:
     """One cell in memory. `read` is called by one thread; documents are taken by any, with `lock` held."""
 
-    def __init__(self, cell: "Queries", store: str, *, whole: bool = True) -> None:
+    def __init__(self, cell: "Cell", store: str, *, whole: bool = True) -> None:
         """Mirror `cell`; `store` is the printed name of its store; not `whole`: without jobs and names of machines."""
         self.cell, self.store, self.lock = cell, store, RLock()
         self.held = HeldCell(cell)
-        self._as_cell = cast("Queries", self.held)
+        self._as_cell = cast("Cell", self.held)
         self._reader = Reader(cell, self.held, self.lock, whole=whole)
         self.at_ms = self.since_ms = 0
         self._runnable, self._pools_at_ms = Runnable(), -LOOKED_AT_MS
@@ -108,7 +108,7 @@ class CellMirror:
 
     def cell_status(self) -> Document:
         """Return the document of ``omega cell status``."""
-        kinds = self.held.kinds()
+        kinds = self.held.pools.kinds()
         summary = cells.describe(self._as_cell, kinds, recently(self._as_cell, self.at_ms))
         return {"cell": self.held.name, "store": self.store} | summary | cells.writes_json(self._as_cell)
 
@@ -119,7 +119,7 @@ class CellMirror:
 
     def limits(self) -> Document:
         """Return the document of ``omega cell limits``."""
-        kinds = self.held.kinds()
+        kinds = self.held.pools.kinds()
         limits = {kind: cells.limits_json(self.held.dimensions, use) for kind, use in kinds.items()}
         return {"cell": self.held.name, "limits": limits}
 
@@ -137,7 +137,7 @@ class CellMirror:
     def pools_read(self) -> PoolsRead | None:
         """Return what explanations of jobs need of the pools; None before the first reading."""
         done, total = self.loading
-        return PoolsRead(self.pools(), self.held.epoch()) if self.at_ms and done >= total else None
+        return PoolsRead(self.pools(), self.held.pools.epoch()) if self.at_ms and done >= total else None
 
     def _pools(self) -> Document:
         held = self.held
@@ -247,7 +247,7 @@ class CellMirror:
         tasks, why = self._reader.counts, self.held.held_unfit
         rows = [
             machines_module.machine_json(self.held.dimensions, each, int(tasks[each.index]), why.get(each.name, ""))
-            for each in self.held.machines_at(shown)
+            for each in self.held.machines.at(shown)
         ]
         return {"cell": self.held.name, "total": len(found), "next": following, "machines": rows}
 

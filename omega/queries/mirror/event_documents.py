@@ -8,8 +8,8 @@ from omega.queries.mirror.event_ring import facts_of
 from omega.queries.mirror.index import Index
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.events import LogEntry
-    from omega.cellstate.ports import Queries
     from omega.queries.mirror.held_cell import HeldCell
 
 
@@ -17,7 +17,7 @@ def event_document(
     held: "HeldCell", after: Index | None, wanted: Filter, limit: int, before: int | None, *, known: bool
 ) -> dict[str, Any]:  # fmt: skip
     """Return events after an index, or the last ones (before a version)."""
-    cell, ring, newest = cast("Queries", held), held.ring, held.snapshot.position.version
+    cell, ring, newest = cast("Cell", held), held.ring, held.snapshot.position.version
     first = max(held.log_first, ring.first or newest + 1)
     document = {"cell": held.name, "first_version": held.log_first}
     if after is None or not known:
@@ -50,4 +50,4 @@ def _events(held: "HeldCell", entry: "LogEntry", wanted: Filter) -> list[Event]:
     if wanted.job is not None and wanted.job not in entry.facts:
         return []
     words = log_words(wanted.kinds) if wanted.kinds and UNREADABLE not in wanted.kinds else None
-    return [event for event in events_of(cast("Queries", held), facts_of(entry, words)) if wanted(event)]
+    return [event for event in events_of(cast("Cell", held), facts_of(entry, words)) if wanted(event)]

@@ -79,7 +79,7 @@ class EventRing:
         return (self._entries[number] for number in range(at - 1, self._start - 1, -1))
 
     def facts(self, since: int, most: int, kinds: Collection[str] | None = None) -> list[Fact]:
-        """Return the facts as `Queries.facts` does, of the entries that are kept."""
+        """Return the facts as `RedisLog.facts` does, of the entries that are kept."""
         return [fact for entry in self.after(since, most) for fact in facts_of(entry, kinds)]
 
 

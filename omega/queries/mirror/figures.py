@@ -12,12 +12,12 @@ from omega.cellstate.pools import Epoch, Pools
 from omega.queries.machines import unfit_reasons
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.cellstate.replies import EpochMark
     from omega.queries.mirror.held_cell import HeldCell
 
 
-def read_figures(cell: "Queries", held: "HeldCell", lock: AbstractContextManager[bool], *, moved: bool) -> set[str]:
+def read_figures(cell: "Cell", held: "HeldCell", lock: AbstractContextManager[bool], *, moved: bool) -> set[str]:
     """Read the figures of a cell into what is held of it; return the topics that changed.
 
     `moved`: whether the cell has another version, or another history, than at the last call.
@@ -25,7 +25,12 @@ def read_figures(cell: "Queries", held: "HeldCell", lock: AbstractContextManager
     changed = set[str]()
     if moved or held.held_sums is None:
         changed |= _read_moved(cell, held, lock)
-    members, figures, cuts, refuses = cell.members(), cell.figures(), cell.cuts(), cell.refuses_writes()
+    members, figures, cuts, refuses = (
+        cell.schedulers.members(),
+        cell.schedulers.figures(),
+        cell.cuts(),
+        cell.refuses_writes(),
+    )
     if (members, figures) != (held.held_members, held.held_figures):
         changed |= {"schedulers", "cell"}
     if (cuts, refuses) != (held.held_cuts, held.refuses):
@@ -35,11 +40,11 @@ def read_figures(cell: "Queries", held: "HeldCell", lock: AbstractContextManager
     return changed
 
 
-def _read_moved(cell: "Queries", held: "HeldCell", lock: AbstractContextManager[bool]) -> set[str]:
-    sums, kinds, depths, mark = cell.sums(), cell.kinds(), cell.queue_depths(), cell.epoch_mark()
+def _read_moved(cell: "Cell", held: "HeldCell", lock: AbstractContextManager[bool]) -> set[str]:
+    sums, kinds, depths, mark = cell.sums(), cell.pools.kinds(), cell.schedulers.queue_depths(), cell.pools.epoch_mark()
     pools = _pools(cell, held, mark)
     epoch = _epoch(cell, held, mark)
-    use = cell.pool_use() if pools.limited else {}
+    use = cell.pools.use() if pools.limited else {}
     counters = cell.counters()
     unfit = unfit_reasons(cell, some=any(shape.state is MachineState.UNFIT for shape in sums.shapes))
     changed = (pools, epoch, use) != (held.held_pools, held.held_epoch, held.held_pool_use)
@@ -51,16 +56,16 @@ def _read_moved(cell: "Queries", held: "HeldCell", lock: AbstractContextManager[
     return {"pools"} if changed else set()
 
 
-def _pools(cell: "Queries", held: "HeldCell", mark: "EpochMark") -> Pools:
+def _pools(cell: "Cell", held: "HeldCell", mark: "EpochMark") -> Pools:
     """Return the pools; those of a version are read once."""
     known = held.held_pools
-    return known if held.mark is not None and known.version == mark.pools_version else cell.pools()
+    return known if held.mark is not None and known.version == mark.pools_version else cell.pools.get()
 
 
-def _epoch(cell: "Queries", held: "HeldCell", mark: "EpochMark") -> Epoch | None:
+def _epoch(cell: "Cell", held: "HeldCell", mark: "EpochMark") -> Epoch | None:
     """Return the published epoch; that of a number and of the version that published it is read once."""
     before, known = held.mark, held.held_epoch
     same = before is not None and (before.number, before.published) == (mark.number, mark.published)
     if not mark.number:
         return None
-    return known if same and known is not None else cell.epoch()
+    return known if same and known is not None else cell.pools.epoch()

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
     from omega.queries.mirror.held_cell import HeldCell
 
 MACHINES_AT_ONCE, JOBS_AT_ONCE, ENTRIES_AT_ONCE = 5_000, 500, 100
@@ -25,7 +25,7 @@ PARTS_AT_ONCE = 10
 class Reading(Protocol):
     """The reader whose cell is loaded."""
 
-    cell: "Queries"
+    cell: "Cell"
     held: "HeldCell"
     lock: AbstractContextManager[bool]
     at: int
@@ -107,7 +107,7 @@ class Loading:
     def _describe(self) -> None:
         wanting = self._undescribed()[:MACHINES_AT_ONCE]
         if len(wanting):
-            snapshot, described = self._reader.held.snapshot, self._reader.cell.described(wanting.tolist())
+            snapshot, described = self._reader.held.snapshot, self._reader.cell.machines.described(wanting.tolist())
             with self._reader.lock:
                 snapshot.learn(wanting, described)
                 snapshot.forget_freed()
@@ -123,13 +123,13 @@ class Loading:
         if not len(ring) or ring.first <= oldest or ring.whole or ring.missing:
             return
         since = max(oldest - 1, ring.first - 1 - ENTRIES_AT_ONCE)
-        read = self._reader.cell.log_entries(since, ring.first - 1 - since)
+        read = self._reader.cell.log.entries(since, ring.first - 1 - since)
         with self._reader.lock:
             ring.whole = not read or not ring.add_before([entry for entry in read if entry.version < ring.first])
 
     def _load_jobs(self, found: set[str]) -> None:
         reader = self._reader
-        page = reader.cell.job_page(JOBS_AT_ONCE, self._before)
+        page = reader.cell.jobs.page(JOBS_AT_ONCE, self._before)
         with reader.lock:
             for job in page.jobs:
                 reader.put(job.id, job, reader.at)

@@ -30,8 +30,8 @@ from omega.queries.room import Room
 from omega.queries.schedulers import description
 
 if TYPE_CHECKING:
+    from omega.cellstate.cell import Cell
     from omega.cellstate.model import Machine
-    from omega.cellstate.ports import Queries
     from omega.queries.mirror.held_cell import HeldCell
 
 MOST_WAITING = 200
@@ -86,7 +86,7 @@ class _Past:
 class Overviews:
     """Makes overviews of one cell; some jobs and names are read for them, the rest is what a reader holds."""
 
-    def __init__(self, cell: "Queries", held: "HeldCell", store: str) -> None:
+    def __init__(self, cell: "Cell", held: "HeldCell", store: str) -> None:
         self._cell, self._held, self._store, self.names = cell, held, store, Names(cell)
         self._members: dict[str, _Past] = {}
         self._seen: int | None = None
@@ -103,11 +103,11 @@ class Overviews:
         """Return the cell as it was read at `now_ms`, just before. Raises StoreError."""
         cell, held = self._cell, self._held
         before = held.held_counters["version"]
-        snapshot, depths, known = held.snapshot, held.queue_depths(), held.members()
+        snapshot, depths, known = held.snapshot, held.schedulers.queue_depths(), held.schedulers.members()
         pending = self._first_pending([kind for kind, depth in depths.items() if depth])
         machines = ranked(cell, snapshot, MOST_MACHINES)
         self.names.know({machine.index: machine.name for machine in machines.first})
-        room = Room.of(snapshot, cell, held.kinds(), known)
+        room = Room.of(snapshot, cell, held.pools.kinds(), known)
         live, running = self._read_running(room, machines.first)
         times = self._read_times([each.job for each in pending] + running)
         queue = [ListedJob(each.arrival, each.job, room.reason(each.job), times[each.job.id]) for each in pending]
@@ -136,7 +136,7 @@ class Overviews:
 
     def _pool_lines(self, starving: Mapping[str, str]) -> tuple[PoolLine, ...]:
         """Return the pools of the published epoch; of those that starve their state."""
-        pools, epoch, mark = self._held.pools(), self._held.epoch(), self._held.mark
+        pools, epoch, mark = self._held.pools.get(), self._held.pools.epoch(), self._held.mark
         if mark is None or not mark.configured or epoch is None:
             return ()
         lines = []
@@ -152,11 +152,11 @@ class Overviews:
         """Return the first pending jobs of some kinds; machines that changed meanwhile are brought up to date."""
         everywhere, snapshot = "1" * BUCKETS, self._held.snapshot
         pending: list[PendingJob] = []
-        snapshot.lanes.learn(self._cell.lanes(snapshot.lanes.unknown()))
+        snapshot.lanes.learn(self._cell.schedulers.lanes(snapshot.lanes.unknown()))
         for kind in kinds:
             lanes = sorted(snapshot.lanes.of_kind(kind), key=lambda lane: -snapshot.lanes.names[lane].precedence)
             asks = tuple(Ask(lane, 0, MOST_WAITING) for lane in lanes[:MOST_WAITING])
-            reply = self._cell.sync(snapshot.position, Intake(kind, asks, MOST_WAITING, everywhere))
+            reply = self._cell.schedulers.sync(snapshot.position, Intake(kind, asks, MOST_WAITING, everywhere))
             pending += reply.jobs
         return pending
 
@@ -169,10 +169,10 @@ class Overviews:
         version, states = self._held.snapshot.position.version, room.fleet.sums.jobs
         if version == self._running_version:
             return self._running
-        found = _running(self._cell.jobs_by_id(self._cell.newest_ids(MOST_SEARCHED)))
+        found = _running(self._cell.jobs.by_id(self._cell.jobs.newest_ids(MOST_SEARCHED)))
         if len(found) < min(states["running"], MOST_RUNNING):
-            there = {run.job for run in self._cell.runs([each.index for each in machines[:MOST_RUNNING]])}
-            found |= _running(self._cell.jobs_by_id(sorted(there - found.keys())[:MOST_SEARCHED]))
+            there = {run.job for run in self._cell.machines.runs([each.index for each in machines[:MOST_RUNNING]])}
+            found |= _running(self._cell.jobs.by_id(sorted(there - found.keys())[:MOST_SEARCHED]))
         newest = sorted(found.values(), key=lambda job: job.order)[-MOST_RUNNING:]
         self._running, self._running_version = (states, newest), version
         return self._running
@@ -188,7 +188,7 @@ class Overviews:
     def _read_versions(self, jobs: Sequence[Job]) -> None:
         """Read which groups of jobs are of versions that an update replaced, where that was not read with them."""
         several = [job for job in jobs if len(job.groups) > 1 and "targets" not in job.spec]
-        specs = self._cell.specs(sorted({job.id for job in several}))
+        specs = self._cell.jobs.specs(sorted({job.id for job in several}))
         for job in several:
             job.spec = {**job.spec, **kept_of(specs.get(job.id, {}))}
 

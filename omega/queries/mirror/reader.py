@@ -34,7 +34,7 @@ from omega.queries.mirror.packed_jobs import kept_of
 from omega.queries.mirror.reasons import Reasons
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
 
 ENTRIES_AT_ONCE = 1_000
 TAIL_LETTERS = 2 << 20
@@ -53,7 +53,7 @@ MOST_TAGS = 10_000
 class Reader:
     """Reads one cell; `index` is that of the last round, `topics` those of the last change of each topic."""
 
-    def __init__(self, cell: "Queries", held: HeldCell, lock: AbstractContextManager[bool], *, whole: bool) -> None:
+    def __init__(self, cell: "Cell", held: HeldCell, lock: AbstractContextManager[bool], *, whole: bool) -> None:
         self._whole = whole
         self.cell, self.held, self.lock = cell, held, lock
         self.reasons, self.demands, self.loading = Reasons(held), DemandClasses(held.table), Loading(self)
@@ -87,8 +87,8 @@ class Reader:
         cell.look_back()
         self._drop_lost()
         before = held.snapshot.position
-        reply = cell.sync(before)
-        retired = held.held_sums is not None and held.held_sums.stored != cell.job_count()
+        reply = cell.schedulers.sync(before)
+        retired = held.held_sums is not None and held.held_sums.stored != cell.jobs.count()
         self._stale = self._stale or retired or reply.position != before
         self._apply(reply)
         self._read_log(reply.position.version)
@@ -115,7 +115,7 @@ class Reader:
         snapshot = self.held.snapshot
         joined = self._joined(reply)
         parts = [joined[at : at + MACHINES_AT_ONCE] for at in range(0, len(joined), MACHINES_AT_ONCE)]
-        described = [each for part in parts for each in self.cell.described(part)]
+        described = [each for part in parts for each in self.cell.machines.described(part)]
         with self.lock:
             if reply.position != snapshot.position:
                 self._changed |= {"events", "cell", "pools"}
@@ -143,7 +143,7 @@ class Reader:
 
     def count(self, machines: Sequence[int]) -> None:
         """Count the running tasks of some machines."""
-        runs = tasks_on(self.cell.runs(machines))
+        runs = tasks_on(self.cell.machines.runs(machines))
         with self.lock:
             self.counts[np.array(machines, dtype=np.intp)] = [runs.get(machine, 0) for machine in machines]
 
@@ -169,7 +169,7 @@ class Reader:
 
     def _read_log(self, newest: int) -> None:
         """Add the entries up to a version."""
-        ring, first = self.held.ring, self.cell.changed_records(0, 0).first
+        ring, first = self.held.ring, self.cell.log.changed_records(0, 0).first
         since, whole = self.at, True
         if since < 0 or since + 1 < first or newest - since > MOST_BEHIND:
             whole = False
@@ -193,14 +193,14 @@ class Reader:
         entries, since, width = list[LogEntry](), newest, 4
         while since > oldest and sum(len(entry.facts) for entry in entries) < TAIL_LETTERS:
             to, since = since, max(oldest, since - width)
-            entries = [*(each for each in self.cell.log_entries(since, to - since) if each.version <= to), *entries]
+            entries = [*(each for each in self.cell.log.entries(since, to - since) if each.version <= to), *entries]
             width *= 2
         return since, entries
 
     def _entries(self, since: int, newest: int) -> list[LogEntry]:
         entries, at = list[LogEntry](), since
         while at < newest:
-            read = self.cell.log_entries(at, min(ENTRIES_AT_ONCE, newest - at))
+            read = self.cell.log.entries(at, min(ENTRIES_AT_ONCE, newest - at))
             entries += [entry for entry in read if entry.version <= newest]
             if not read:
                 break
@@ -226,7 +226,7 @@ class Reader:
 
     def _jobs(self, ids: list[str]) -> dict[str, Job]:
         """Read jobs, with the specification of those that a person changed."""
-        found, table, unread = self.cell.jobs_by_id(ids), self.held.table, list[str]()
+        found, table, unread = self.cell.jobs.by_id(ids), self.held.table, list[str]()
         for job_id, job in found.items():
             row = table.row(job_id)
             same = row is not None and (table.value("modified", row), table.value("order", row))
@@ -234,7 +234,7 @@ class Reader:
                 job.spec = table.job(row).spec
             else:
                 unread.append(job_id)
-        for job_id, spec in self.cell.specs(unread).items():
+        for job_id, spec in self.cell.jobs.specs(unread).items():
             found[job_id].spec = kept_of(spec)
         return found
 
@@ -258,7 +258,7 @@ class Reader:
     def _read_times(self) -> None:
         """Read when changed jobs started and ended: at once, and again when the digest of the log has come further."""
         cell, table = self.cell, self.held.table
-        position = readable(Digested.unpack, cell.digest_position(), Digested())
+        position = readable(Digested.unpack, cell.digest.position(), Digested())
         before, self._digested = self._digested, (position.version, position.since_order)
         if position.since_order != before[1]:  # entries were lost before the digest reached them
             self._untimed = dict.fromkeys(table.ids(), self.at)
@@ -285,7 +285,7 @@ class Reader:
         if not self.loading.jobs_done or gone <= 0:
             return
         oldest = list(islice(table.ended_first(), max(OLDEST_CHECKED, gone)))
-        there = self.cell.running(oldest).keys()
+        there = self.cell.jobs.running(oldest).keys()
         with self.lock:
             for job_id in oldest:
                 if job_id not in there:

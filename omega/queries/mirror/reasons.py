@@ -21,7 +21,7 @@ from omega.schedulers.constraints.fetching import wanted
 from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.cell import Cell
     from omega.queries.mirror.held_cell import HeldCell
 
 PLAIN = 3
@@ -68,10 +68,10 @@ class Reasons:
         return self._room
 
     def _new_room(self) -> Room:
-        held, snapshot = cast("Queries", self._held), self._held.snapshot
+        held, snapshot = cast("Cell", self._held), self._held.snapshot
         if self._free is None or self._free[0] != snapshot.position:
             self._free = snapshot.position, ManyMachines(snapshot, snapshot.dimensions)
-        return Room.of(snapshot, held, held.kinds(), held.members(), self._free[1])
+        return Room.of(snapshot, held, held.pools.kinds(), held.schedulers.members(), self._free[1])
 
     # Shapes
 
@@ -92,7 +92,7 @@ class Reasons:
 
     # Rounds of the reader
 
-    def renew(self, cell: "Queries", lock: AbstractContextManager[bool], *, changed: bool) -> None:
+    def renew(self, cell: "Cell", lock: AbstractContextManager[bool], *, changed: bool) -> None:
         """Begin a round in which the cell changed or not, and find reasons again, as many as a round may."""
         with lock:
             self._at += changed
@@ -120,17 +120,17 @@ class Reasons:
         shape.reason, shape.at = str(self.room.reason(shape.sample)), self._at
         return shape.reason
 
-    def _fetch(self, sample: Job, cell: "Queries") -> None:
+    def _fetch(self, sample: Job, cell: "Cell") -> None:
         """Read the machines of a job, and of jobs near or apart from which it wants to run."""
         held = self._held
         asked = wanted([Work.of(sample)], held.snapshot)
         if asked is None:
             return
         for job_id in asked.placed:
-            held.placed[job_id] = cell.tasks_by_machine(job_id)
+            held.placed[job_id] = cell.jobs.tasks_by_machine(job_id)
         if asked.others:
-            ids = cell.ids_by_name(asked.others)
-            jobs = cell.jobs_by_id(sorted(set(ids.values())))
+            ids = cell.jobs.ids_by_name(asked.others)
+            jobs = cell.jobs.by_id(sorted(set(ids.values())))
             held.others = {**held.others, **{name: jobs.get(ids.get(name, "")) for name in asked.others}}
 
     # Reasons

@@ -32,7 +32,7 @@ from omega.web.service import Served, Service
 from omega.web.sse import ALIVE, EventStream, event, last_event
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.redis import RedisCell
 
 FASTEST_SECONDS, SLOWEST_SECONDS = 1.0, 5.0
 """Time between requests for new output of a task, for each reader: shorter while there is some."""
@@ -74,7 +74,7 @@ class TaskOutput:
         with anyio.move_on_after(ANSWER_SECONDS):
             while True:
                 await anyio.sleep(LOOK_SECONDS)
-                found = await self.served.read(self.cell, lambda cell: cell.output_part(name))
+                found = await self.served.read(self.cell, lambda cell: cell.tasks.output_part(name))
                 if found is not None:
                     self.expired = not found.placement
                     return found if found.placement else None
@@ -100,7 +100,7 @@ class TaskOutput:
     async def stored(self) -> StoredTail:
         """Return the last output in the store."""
         at = self.place
-        tail = await self.served.read(self.cell, lambda cell: cell.tail(at.job, at.source, at.task, self.stream))
+        tail = await self.served.read(self.cell, lambda cell: cell.tasks.tail(at.job, at.source, at.task, self.stream))
         return StoredTail.unpack(tail)
 
 
@@ -113,20 +113,20 @@ async def _which(
     return {"task": task, "index": index, "group": group, "generation": generation}
 
 
-def found_output(cell: "JobStore", job: str, which: Mapping[str, Any]) -> OutputPlace:
+def found_output(cell: "RedisCell", job: str, which: Mapping[str, Any]) -> OutputPlace:
     """Find the output of a task, which is named as in `TaskLog.of`. Raises Refused."""
     record = find_job(cell, job)
     named = (which["task"], which["group"], which["generation"], which["index"])
     return find_output(cell, record, *task_of(record, *named))
 
 
-def _log(cell: "JobStore", job: str, which: Mapping[str, Any], stream: str) -> TaskLog:
+def _log(cell: "RedisCell", job: str, which: Mapping[str, Any], stream: str) -> TaskLog:
     record = find_job(cell, job)
     named = (which["task"], which["group"], which["generation"], which["index"])
     return TaskLog(cell, record, *task_of(record, *named), stream, silent=None)
 
 
-def kept_output(cell: "JobStore", job: str, which: Mapping[str, Any], stream: str, lines: int) -> dict[str, Any]:
+def kept_output(cell: "RedisCell", job: str, which: Mapping[str, Any], stream: str, lines: int) -> dict[str, Any]:
     """Return the last lines of the output of a task from files of this computer or the store, as the console shows it.
 
     ``left_bytes`` are missing from the lines, of which at most the last MiB is returned. Raises Refused.
@@ -143,7 +143,7 @@ def kept_output(cell: "JobStore", job: str, which: Mapping[str, Any], stream: st
 
 
 def _opened(
-    cell: "JobStore", job: str, which: Mapping[str, Any], stream: str, lines: int | None
+    cell: "RedisCell", job: str, which: Mapping[str, Any], stream: str, lines: int | None
 ) -> tuple[dict[str, Any], OpenOutput | None, int]:
     """Return the document of an output, its files on this computer (None: it is whole), and where its text begins."""
     log = _log(cell, job, which, stream)

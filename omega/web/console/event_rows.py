@@ -97,4 +97,4 @@ def _job_name(mirror: Any, job: str) -> str:
 
 
 def _machine_name(mirror: Any, index: int) -> str:
-    return str(mirror.held.described([index])[0][0]) or f"machine {index}"
+    return str(mirror.held.machines.described([index])[0][0]) or f"machine {index}"

@@ -108,7 +108,9 @@ def _values(mirror: Any, found: Mapping[str, Any], lines: int) -> dict[str, Any]
     tasks = found["tasks"]
     events = status["history"]["events"]
     indices = sorted({event["machine"] for event in events if "machine" in event})
-    machines = {at: each[0] or str(at) for at, each in zip(indices, mirror.held.described(indices), strict=True)}
+    machines = {
+        at: each[0] or str(at) for at, each in zip(indices, mirror.held.machines.described(indices), strict=True)
+    }
     scale = job_view.scale_of(status, tasks["tasks"], mirror.at_ms)
     groups = [group["name"] for group in status["groups"]]
     earlier = job_view.attempts(events, machines)

@@ -31,13 +31,13 @@ def url(store_url: str) -> Iterator[str]:
     found = f"{store_url}?db=7"
     for number, (name, resources) in enumerate(RESOURCES.items()):
         with closing(create_cell(connect(found), name, Dimensions(resources), url=found)) as cell:
-            cell.register_executor("here", "n", 600_000, 0)
-            cell.join("here", [MachineSpec(f"{name}-m", (4_000, 8))], 0)
+            cell.executors.register("here", "n", 600_000, 0)
+            cell.machines.join("here", [MachineSpec(f"{name}-m", (4_000, 8))], 0)
             jobs = [JobSpec(f"{name}{n}", f"{name}-job{n}", "batch", (TaskGroup((4_000, 1), 1),)) for n in (1, 2)]
-            cell.submit(jobs, 5_000 + number, "ada")
-            member = cell.register_scheduler("batch/0", "n", 600_000, 0)
+            cell.jobs.submit(jobs, 5_000 + number, "ada")
+            member = cell.schedulers.register("batch/0", "n", 600_000, 0)
             claim = [Transaction(f"{name}1", (Claim(0, 0, 1),))]
-            cell.commit(CommitRequest(member, 1, claim, Position(), 6_000 + number))
+            cell.schedulers.commit(CommitRequest(member, 1, claim, Position(), 6_000 + number))
     yield found
     for name in RESOURCES:
         with closing(connect_cell(found, name, any_schema=True)) as cell:

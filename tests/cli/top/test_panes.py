@@ -56,7 +56,8 @@ def as_ranked(machines: list[Machine]) -> RankedMachines:
     rows = [(m.index, m.number, m.state, m.executor, *m.capacity, *m.allocated) for m in machines]
     snapshot = SimpleNamespace(dimensions=2, rows=np.array(rows, dtype=np.int64).T)
     named = {m.index: (m.name, tuple(m.attributes.items())) for m in machines}
-    cell = SimpleNamespace(dimensions=Dimensions(), described=lambda indices: [named[index] for index in indices])
+    held = SimpleNamespace(described=lambda indices: [named[index] for index in indices])
+    cell = SimpleNamespace(dimensions=Dimensions(), machines=held)
     return ranked(cell, snapshot, 1_000)  # type: ignore[arg-type]
 
 

@@ -31,9 +31,9 @@ def top(cell: RedisCell) -> Top:
     """The screen of a cell with three machines, one of them full, and two jobs that wait."""
     join(cell, 3)
     groups = (TaskGroup((4000, 256), 5),)
-    cell.submit([JobSpec("j1", "crawl", "batch", groups), JobSpec("j2", "shop", "batch", groups)], 5_000, "ada")
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
-    cell.commit(CommitRequest(me, 1, [Transaction("j1", (Claim(1, 0, 2),))], Position(), 6_000))
+    cell.jobs.submit([JobSpec("j1", "crawl", "batch", groups), JobSpec("j2", "shop", "batch", groups)], 5_000, "ada")
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 5_000)
+    cell.schedulers.commit(CommitRequest(me, 1, [Transaction("j1", (Claim(1, 0, 2),))], Position(), 6_000))
     times = iter(range(10_000, 10_000_000, 1_000))
     return Top(TopMirror(cell, "store"), times.__next__, every=60)
 

@@ -30,31 +30,33 @@ def job(name: str, count: int = 1, kind: str = "batch", cpu: int = 1000) -> JobS
 
 
 def place(cell: RedisCell, me: Membership, number: int, name: str, machine: int, count: int) -> None:
-    cell.commit(CommitRequest(me, number, [Transaction(name, (Claim(machine, 0, count),))], Position(), 11_000))
+    cell.schedulers.commit(
+        CommitRequest(me, number, [Transaction(name, (Claim(machine, 0, count),))], Position(), 11_000)
+    )
 
 
 def test_machines_are_followed_from_read_to_read(cell: RedisCell) -> None:
     join(cell, 3)
     mirror = TopMirror(cell, "store")
     assert [each.name for each in mirror.look(10_000).machines] == ["m0", "m1", "m2"]
-    cell.set_machine_state(1, MachineState.GONE, 10_000, "ada")
-    cell.set_machine_state(2, MachineState.DOWN, 10_000, "ada")
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
+    cell.machines.set_state(1, MachineState.GONE, 10_000, "ada")
+    cell.machines.set_state(2, MachineState.DOWN, 10_000, "ada")
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec("m3", (1000, 1024), {"rack": "r1"})], 10_000)
     seen = mirror.look(11_000)
     assert [(each.name, each.state, each.attributes) for each in seen.machines] == [
         ("m2", MachineState.DOWN, {}),
         ("m0", MachineState.UP, {}),
         ("m3", MachineState.UP, {"rack": "r1"}),
     ]
-    cell.join("here", [MachineSpec("m1", (2000, 1024), {"rack": "r2"})], 10_000)
-    assert sorted(mirror.look(12_000).machines, key=lambda each: each.index) == cell.machines()
+    cell.machines.join("here", [MachineSpec("m1", (2000, 1024), {"rack": "r2"})], 10_000)
+    assert sorted(mirror.look(12_000).machines, key=lambda each: each.index) == cell.machines.all()
 
 
 def test_what_waits_and_why(cell: RedisCell) -> None:
     join(cell, 1)
-    cell.submit([job("small"), job("large", cpu=99_000), job("web", kind="service")], 5_000, "ada")
-    cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
+    cell.jobs.submit([job("small"), job("large", cpu=99_000), job("web", kind="service")], 5_000, "ada")
+    cell.schedulers.register("batch/0", "nonce", 60_000, 5_000)
     seen = TopMirror(cell, "store").look(10_000)
     assert [(each.job.name, each.reason) for each in seen.queue] == [
         ("small", "WAITING"),
@@ -65,7 +67,7 @@ def test_what_waits_and_why(cell: RedisCell) -> None:
 
 
 def test_of_many_waiting_jobs_the_first_are_read(cell: RedisCell) -> None:
-    cell.submit([job(f"j{number}") for number in range(MOST_WAITING + 50)], 5_000, "ada")
+    cell.jobs.submit([job(f"j{number}") for number in range(MOST_WAITING + 50)], 5_000, "ada")
     seen = TopMirror(cell, "store").look(10_000)
     assert (len(seen.queue), seen.jobs["pending"]) == (MOST_WAITING, MOST_WAITING + 50)
     assert seen.queue[0].job.name == "j0"
@@ -73,8 +75,8 @@ def test_of_many_waiting_jobs_the_first_are_read(cell: RedisCell) -> None:
 
 def test_running_jobs_are_listed_newest_first(cell: RedisCell) -> None:
     join(cell, 2)
-    cell.submit([job("a", 2), job("b", 3), job("c", 1)], 5_000, "ada")
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
+    cell.jobs.submit([job("a", 2), job("b", 3), job("c", 1)], 5_000, "ada")
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 5_000)
     place(cell, me, 1, "a", 0, 2)
     place(cell, me, 2, "b", 1, 2)  # one of three is pending
     mirror = TopMirror(cell, "store")
@@ -84,17 +86,17 @@ def test_running_jobs_are_listed_newest_first(cell: RedisCell) -> None:
     assert [each.job.name for each in seen.queue] == ["b", "c"]
     place(cell, me, 3, "c", 1, 1)
     assert [each.job.name for each in mirror.look(11_000).running] == ["c", "b", "a"]
-    cell.stop("a", 11_500, "ada")
+    cell.jobs.stop("a", 11_500, "ada")
     assert [each.job.name for each in mirror.look(12_000).running] == ["c", "b"]
 
 
 def test_all_events_are_listed_and_trouble_stays(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overviews, "MOST_CHANGES", 3)
     join(cell, 1)
-    cell.set_machine_state(0, MachineState.DRAINED, 9_000, "ada")
+    cell.machines.set_state(0, MachineState.DRAINED, 9_000, "ada")
     mirror = TopMirror(cell, "store")
     for number in range(4):
-        cell.submit([job(f"j{number}")], 9_500 + number, "ada")
+        cell.jobs.submit([job(f"j{number}")], 9_500 + number, "ada")
         mirror.look(10_000 + number)
     texts = [each.text for each in mirror.look(11_000).changes]
     assert texts[:3] == [f"submitted j{n} (j{n}), 1 task of kind batch" for n in (3, 2, 1)]
@@ -103,8 +105,8 @@ def test_all_events_are_listed_and_trouble_stays(cell: RedisCell, monkeypatch: p
 
 def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
     join(cell, 2)
-    cell.submit([job("a", 8)], 5_000, "ada")
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
+    cell.jobs.submit([job("a", 8)], 5_000, "ada")
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 5_000)
     mirror = TopMirror(cell, "store")
     mirror.look(10_000)
     place(cell, me, 1, "a", 0, 3)
@@ -114,7 +116,7 @@ def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
     assert seen.past["placed"] == (0.0, 2.0)
     assert seen.past["cpu"] == (0.0, 0.5)
     assert seen.changes[0].text == "conflict of a (a) on m0: full · placed 1 task of a (a) on m0"
-    cell.set_machine_state(0, MachineState.DOWN, 12_500, "ada")
+    cell.machines.set_state(0, MachineState.DOWN, 12_500, "ada")
     seen = mirror.look(13_000)
     assert seen.rates.evicted == 4.0
     assert seen.changes[0].text == "m0 is down · 4 tasks of a (a) evicted on m0: down"
@@ -122,13 +124,13 @@ def test_rates_are_of_the_time_between_two_reads(cell: RedisCell) -> None:
 
 
 def test_a_scheduler_is_measured_between_its_last_two_heartbeats(cell: RedisCell) -> None:
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 5_000)
     mirror = TopMirror(cell, "store")
     assert mirror.look(10_000).members[0].busyness is None
 
     def beat(seconds: float, busy: float, conflicts: int, accepted: int) -> None:
         figures = {"seconds": seconds, "busy_seconds": busy, "conflicts": conflicts, "accepted": accepted}
-        cell.renew_scheduler(me, 60_000, figures)
+        cell.schedulers.renew(me, 60_000, figures)
 
     beat(10.0, 1.0, 0, 10)
     assert mirror.look(11_000).members[0].busyness == pytest.approx(0.1)
@@ -143,24 +145,26 @@ def test_a_scheduler_is_measured_between_its_last_two_heartbeats(cell: RedisCell
 def test_pools_that_starve_have_the_state_of_the_list(cell: RedisCell) -> None:
     """Schedulers report who starves; `omega pool list` and `omega top` print one word for one state."""
     join(cell, 1)
-    cell.set_pools(Pools((Pool("web"),)), 0, 0, "ada")
-    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 256), 2),), spec={"pool": "web"})], 5_000, "ada")
+    cell.pools.set(Pools((Pool("web"),)), 0, 0, "ada")
+    cell.jobs.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 256), 2),), spec={"pool": "web"})], 5_000, "ada")
     Publisher(cell).publish("batch/0", 1_000)
     mirror = TopMirror(cell, "store")
     assert [each.status for each in mirror.look(10_000).pools] == ["below fair share"]
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 3_000)
-    cell.renew_scheduler(me, 60_000, {"starving": {"web": "starving"}})
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 3_000)
+    cell.schedulers.renew(me, 60_000, {"starving": {"web": "starving"}})
     assert [each.status for each in mirror.look(10_000).pools] == ["starving"]
     assert [row["status"] for row in pools_json(cell)["pools"]] == ["starving"]
 
 
 def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
-    cell.submit([job("a", 3), job("b", 99)], 5_000, "ada")
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
+    cell.jobs.submit([job("a", 3), job("b", 99)], 5_000, "ada")
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 5_000)
     place(cell, me, 1, "a", 0, 3)
-    cell.end([TaskEnd(run.machine, run.placement, EndKind.FAILED, "0") for run in cell.runs([0])], 11_000, "here")
-    cell.set_machine_state(1, MachineState.DRAINED, 12_000, "ada")
+    cell.executors.end(
+        [TaskEnd(run.machine, run.placement, EndKind.FAILED, "0") for run in cell.machines.runs([0])], 11_000, "here"
+    )
+    cell.machines.set_state(1, MachineState.DRAINED, 12_000, "ada")
     text = omega.text("top", "--once")
     for part in (
         "2 machines: 1 up, 1 drained",
@@ -194,12 +198,12 @@ def test_figures_of_a_cell_that_changes_meanwhile_are_approximate(
     cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join(cell, 2)
-    mirror, kinds = TopMirror(cell, "store"), cell.kinds
+    mirror, kinds = TopMirror(cell, "store"), cell.pools.kinds
     exact = mirror.look(10_000)
     assert document(exact)["exact"]
     assert "approximate" not in head(exact, 200)[0].plain
-    monkeypatch.setattr(cell, "kinds", lambda: (cell.submit([job("a")], 5_000, "ada"), kinds())[1])
-    cell.submit([job("before")], 5_000, "ada")
+    monkeypatch.setattr(cell.pools, "kinds", lambda: (cell.jobs.submit([job("a")], 5_000, "ada"), kinds())[1])
+    cell.jobs.submit([job("before")], 5_000, "ada")
     found = mirror.look(11_000)
     assert not document(found)["exact"]
     assert "approximate: the cell changed while it was read" in head(found, 200)[0].plain
@@ -230,8 +234,8 @@ def test_a_cell_that_is_deleted_ends_it(store_url: str, cell: RedisCell) -> None
 def test_header_rows_and_cell_status_count_running_jobs_alike(omega: Omega, cell: RedisCell) -> None:
     """A job of which some tasks are placed and some pending is running, as in `omega job list`."""
     join(cell, 2)
-    cell.submit([job("a", 2), job("b", 3), job("c", 1), job("d", 1)], 5_000, "ada")
-    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
+    cell.jobs.submit([job("a", 2), job("b", 3), job("c", 1), job("d", 1)], 5_000, "ada")
+    me = cell.schedulers.register("batch/0", "nonce", 60_000, 5_000)
     place(cell, me, 1, "a", 0, 2)
     place(cell, me, 2, "b", 1, 2)
     frame, document, counted = omega.text("top", "--once"), omega.json("top", "--once"), omega.json("cell", "status")
@@ -247,13 +251,13 @@ def test_header_rows_and_cell_status_count_running_jobs_alike(omega: Omega, cell
 
 def test_a_version_of_many_facts_is_not_read_task_by_task(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
     join(cell, 40)
-    me = cell.register_scheduler("batch/0", "n", 60_000, 10_000)
-    cell.submit([job(f"j{i}") for i in range(40)], 10_000, "ada")
+    me = cell.schedulers.register("batch/0", "n", 60_000, 10_000)
+    cell.jobs.submit([job(f"j{i}") for i in range(40)], 10_000, "ada")
     placings = [Transaction(f"j{i}", (Claim(i, 0, 1),)) for i in range(40)]
-    cell.commit(CommitRequest(me, 1, placings, Position(), 11_000))
+    cell.schedulers.commit(CommitRequest(me, 1, placings, Position(), 11_000))
     monkeypatch.setattr(overviews, "MOST_FACTS", 30)
     names, versions = list[int](), list[int]()
-    machines_at, facts_of = cell.machines_at, event_ring.facts_of
+    machines_at, facts_of = cell.machines.at, event_ring.facts_of
 
     def read_machines(indices: Sequence[int]) -> list[Machine]:
         names.extend([len(indices)] if indices else [])
@@ -263,7 +267,7 @@ def test_a_version_of_many_facts_is_not_read_task_by_task(cell: RedisCell, monke
         versions.append(entry.version)
         return facts_of(entry)
 
-    monkeypatch.setattr(cell, "machines_at", read_machines)
+    monkeypatch.setattr(cell.machines, "at", read_machines)
     monkeypatch.setattr(overviews, "facts_of", read_facts)
     assert sum(len(each.events) for each in TopMirror(cell, "store").look(11_000).changes) >= 40
     assert versions == [cell.counters()["version"]], "the facts of the last version are enough"

@@ -9,7 +9,7 @@ from omega.cellstate import server
 from omega.cellstate.addresses import address_of, safe_url
 from omega.cellstate.connections import Located, OfSentinels, OfSlot, Pool, WrongGroup
 from omega.cellstate.errors import BadInput
-from omega.cellstate.redis.calls import RedisCalls
+from omega.cellstate.redis.calls import Connection
 from omega.cellstate.server import Patience
 
 
@@ -277,9 +277,9 @@ def test_a_wait_for_work_is_cut_where_the_primary_may_change(url: str, parts: li
         client = server.connect(url)
 
         @staticmethod
-        def _command(_: object, key: str, to: str, seconds: float, *ends: str) -> None:
+        def command(_: object, key: str, to: str, seconds: float, *ends: str) -> None:
             assert (key, to, ends) == ("k", "k", ("LEFT", "LEFT"))
             waited.append(seconds)
 
-    assert not RedisCalls._wait_at(Calls(), "k", 4.0)  # type: ignore[arg-type]
+    assert not Connection.wait_at(Calls(), "k", 4.0)  # type: ignore[arg-type]
     assert waited == parts

@@ -74,27 +74,27 @@ def test_programs_may_be_given_lines() -> None:
 
 def door(cell: Any) -> None:
     """Every call of the port that takes a name refuses one that cannot be shown, and changes nothing."""
-    cell.register_executor("here", "n", 600_000, 0)
-    cell.join("here", [MachineSpec("m", (1, 1))], 1)
-    cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
+    cell.executors.register("here", "n", 600_000, 0)
+    cell.machines.join("here", [MachineSpec("m", (1, 1))], 1)
+    cell.jobs.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 1),))], 1, "ada")
     before = cell.counters()["version"]
     bad = "a\x1bb"
     calls: list[Callable[[], object]] = [
-        lambda: cell.join(bad, [MachineSpec("n", (1, 1))], 1),
-        lambda: cell.set_machine_state(0, MachineState.DRAINED, 1, bad),
-        lambda: cell.set_machine_capacity(0, (2, 2), 1, bad),
-        lambda: cell.set_machine_attributes(0, {"rack": "r"}, 1, bad),
-        lambda: cell.set_machine_attributes(0, {"rack": bad}, 1, "ada"),
-        lambda: cell.set_machine_attributes(0, {bad: "r"}, 1, "ada"),
-        lambda: cell.submit([JobSpec("k", "k", "batch", (TaskGroup((1, 1), 1),))], 1, bad),
-        lambda: cell.stop("j", 1, bad),
-        lambda: cell.hold("j", 1, bad),
-        lambda: cell.release("j", 1, bad),
-        lambda: cell.resize("j", {0: 2}, 1, bad),
-        lambda: cell.update("j", [TaskGroup((1, 1), 1)], {"user": "ada"}, 1, bad),
-        lambda: cell.update("j", [TaskGroup((1, 1), 1)], {"user": bad}, 1, "ada"),
-        lambda: cell.set_limits("batch", Limits((1, 1)), 1, bad),
-        lambda: cell.set_limits("b\x1b", Limits((1, 1)), 1, "ada"),
+        lambda: cell.machines.join(bad, [MachineSpec("n", (1, 1))], 1),
+        lambda: cell.machines.set_state(0, MachineState.DRAINED, 1, bad),
+        lambda: cell.machines.set_capacity(0, (2, 2), 1, bad),
+        lambda: cell.machines.set_attributes(0, {"rack": "r"}, 1, bad),
+        lambda: cell.machines.set_attributes(0, {"rack": bad}, 1, "ada"),
+        lambda: cell.machines.set_attributes(0, {bad: "r"}, 1, "ada"),
+        lambda: cell.jobs.submit([JobSpec("k", "k", "batch", (TaskGroup((1, 1), 1),))], 1, bad),
+        lambda: cell.jobs.stop("j", 1, bad),
+        lambda: cell.jobs.hold("j", 1, bad),
+        lambda: cell.jobs.release("j", 1, bad),
+        lambda: cell.jobs.resize("j", {0: 2}, 1, bad),
+        lambda: cell.jobs.update("j", [TaskGroup((1, 1), 1)], {"user": "ada"}, 1, bad),
+        lambda: cell.jobs.update("j", [TaskGroup((1, 1), 1)], {"user": bad}, 1, "ada"),
+        lambda: cell.pools.set_limits("batch", Limits((1, 1)), 1, bad),
+        lambda: cell.pools.set_limits("b\x1b", Limits((1, 1)), 1, "ada"),
     ]
     for call in calls:
         with pytest.raises(BadInput):

@@ -91,7 +91,7 @@ def test_scripts_read_and_write_the_same_bytes(fields: Fields) -> None:
     cell = RedisCell.create(client, "c")
     client.hset("omega:1:{c}:jobs", "a", encode(fields))
     client.hset("omega:1:{c}:kinds", "batch", "- - - - - 1 0 0")
-    cell.hold("a", 1, "ada")
+    cell.jobs.hold("a", 1, "ada")
     record: Any = client.hget("omega:1:{c}:jobs", "a")
     found = decode(record, 2)
     assert found == fields | {"state": 1, "links": "<*", "modified": 1}
@@ -121,7 +121,7 @@ def test_scripts_add_resources_to_a_record_that_was_written_with_fewer() -> None
     groups = tuple(TaskGroup((5 + i, 7), 3, 9, {}) for i in range(2))
     record, _ = new_job(JobSpec("a", "a", "batch", groups), 1, "ada", held=False)
     client.hset("omega:1:{c}:jobs", "a", record)
-    cell.hold("a", 1, "ada")
+    cell.jobs.hold("a", 1, "ada")
     written: Any = client.hget("omega:1:{c}:jobs", "a")
     assert written[0] == 3
     assert [group["need"] for group in decode(written, 3)["groups"]] == [(5, 7, 0), (6, 7, 0)]

@@ -9,7 +9,7 @@ from lupa import lua51
 import omega.cellstate
 from omega.cellstate import keys
 from omega.cellstate.redis import scripts
-from omega.cellstate.redis.cell import GENERAL_KEYS
+from omega.cellstate.redis.schedulers import GENERAL_KEYS
 from omega.cellstate.redis.scripts import script
 from tests.architecture import lua
 

@@ -3,6 +3,8 @@
 import pytest
 
 from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.commit import carry_out
+from omega.cellstate.memory.tasks import end_block
 from omega.cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -13,106 +15,108 @@ from omega.simulation.simulated_store import MemoryStore
 
 def test_a_machine_that_is_over_is_down_and_not_full() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 9),))], 0, "ada")
-    assert cell.carry_out(Transaction("a", (Claim(0, 0, 2),)), 0, "batch/0")[0].accepted
-    cell.join("e0", [MachineSpec("m0", (3, 3))], 0)
-    outcome, placed = cell.carry_out(Transaction("a", ClaimColumns([1, 0, 1])), 0, "batch/0")
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 9),))], 0, "ada")
+    assert carry_out(cell, Transaction("a", (Claim(0, 0, 2),)), 0, "batch/0")[0].accepted
+    cell.machines.join("e0", [MachineSpec("m0", (3, 3))], 0)
+    outcome, placed = carry_out(cell, Transaction("a", ClaimColumns([1, 0, 1])), 0, "batch/0")
     assert [verdict for _, verdict in outcome.claims] == [Verdict.PLACED, Verdict.DOWN, Verdict.PLACED]
     assert sum(each.tasks for each in placed) == 2
 
 
 def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
-    assert cell.carry_out(Transaction("a", ClaimColumns([0])), 0, "batch/0")[0].accepted
-    (leaving,) = cell.runs([0])
-    assert cell.end([TaskEnd(0, leaving.placement, EndKind.STOPPED)], 1, "ada") == [1]
-    _, placed = cell.carry_out(Transaction("a", ClaimColumns([1])), 1, "batch/0")
-    assert cell.end_block(placed[0], 2) == 1
-    assert [job.id for job in cell.jobs()] == ["a"]
-    assert [run.leaving for run in cell.runs([0, 1])] == [True]
-    cell.end([TaskEnd(0, leaving.placement, EndKind.LEFT)], 3, "e0")
-    assert cell.runs([0, 1]) == []
-    cell.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),))], 4, "ada")
-    _, placed = cell.carry_out(Transaction("b", ClaimColumns([1])), 4, "batch/0")
-    assert cell.end_block(placed[0], 5) == 1
-    assert cell.jobs() == [], "the next end of a job deletes it too"
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
+    assert carry_out(cell, Transaction("a", ClaimColumns([0])), 0, "batch/0")[0].accepted
+    (leaving,) = cell.machines.runs([0])
+    assert cell.executors.end([TaskEnd(0, leaving.placement, EndKind.STOPPED)], 1, "ada") == [1]
+    _, placed = carry_out(cell, Transaction("a", ClaimColumns([1])), 1, "batch/0")
+    assert end_block(cell, placed[0], 2) == 1
+    assert [job.id for job in cell.jobs.all()] == ["a"]
+    assert [run.leaving for run in cell.machines.runs([0, 1])] == [True]
+    cell.executors.end([TaskEnd(0, leaving.placement, EndKind.LEFT)], 3, "e0")
+    assert cell.machines.runs([0, 1]) == []
+    cell.jobs.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),))], 4, "ada")
+    _, placed = carry_out(cell, Transaction("b", ClaimColumns([1])), 4, "batch/0")
+    assert end_block(cell, placed[0], 5) == 1
+    assert cell.jobs.all() == [], "the next end of a job deletes it too"
 
 
 def test_a_gang_is_incomplete_while_a_lost_task_of_it_is_delayed() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 3),), gang=Gang.YES)], 0, "ada")
-    cell.carry_out(Transaction("a", ClaimColumns([0, 0, 0]), Mode.GANG), 0, "batch/0")
-    cell.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
-    cell.end([TaskEnd(0, 2, EndKind.EVICTED)], 2, "e0")
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 3),), gang=Gang.YES)], 0, "ada")
+    carry_out(cell, Transaction("a", ClaimColumns([0, 0, 0]), Mode.GANG), 0, "batch/0")
+    cell.executors.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
+    cell.executors.end([TaskEnd(0, 2, EndKind.EVICTED)], 2, "e0")
     again = Transaction("a", ClaimColumns([0]), Mode.GANG)
-    outcome, _ = cell.carry_out(again, 3, "batch/0")
+    outcome, _ = carry_out(cell, again, 3, "batch/0")
     assert outcome.claims == ((0, Verdict.INCOMPLETE),)
 
 
 def test_a_job_that_is_not_there_is_unknown() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
-    outcome, placed = cell.carry_out(Transaction("a", ClaimColumns([0])), 0, "batch/0")
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    outcome, placed = carry_out(cell, Transaction("a", ClaimColumns([0])), 0, "batch/0")
     assert (outcome.claims, placed) == (((0, Verdict.UNKNOWN),), [])
 
 
 def test_a_cell_with_a_log_notes_every_placement() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
-    assert cell.carry_out(Transaction("a", ClaimColumns([0])), 0, "batch/0")[0].accepted
-    assert cell.facts()[-1].event[0] == "place"
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
+    assert carry_out(cell, Transaction("a", ClaimColumns([0])), 0, "batch/0")[0].accepted
+    assert cell.log.facts()[-1].event[0] == "place"
 
 
 @pytest.mark.parametrize("keep_jobs", [0, 9])
 def test_a_job_with_lost_tasks_does_not_end_with_its_running_ones(keep_jobs: int) -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
-    _, placed = cell.carry_out(Transaction("a", ClaimColumns([0])), 0, "batch/0")
-    _, rest = cell.carry_out(Transaction("a", ClaimColumns([1])), 0, "batch/0")
-    assert cell.end([TaskEnd(1, run.placement, EndKind.LOST) for run in cell.runs([1])], 1, "e0") == [1]
-    assert cell.end_block(placed[0], 2) == 1
-    (job,) = cell.jobs()
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
+    _, placed = carry_out(cell, Transaction("a", ClaimColumns([0])), 0, "batch/0")
+    _, rest = carry_out(cell, Transaction("a", ClaimColumns([1])), 0, "batch/0")
+    assert cell.executors.end(
+        [TaskEnd(1, run.placement, EndKind.LOST) for run in cell.machines.runs([1])], 1, "e0"
+    ) == [1]
+    assert end_block(cell, placed[0], 2) == 1
+    (job,) = cell.jobs.all()
     assert (job.state, job.groups[0].delayed, job.groups[0].finished, len(rest)) == (JobState.ACTIVE, 1, 1, 1)
 
 
 @pytest.mark.parametrize("keep_jobs", [0, 9])
 def test_the_end_of_a_job_queues_those_that_wait_for_it(keep_jobs: int) -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 1),))], 0, "ada")
-    cell.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),), after=(After("a"),))], 0, "ada")
-    _, placed = cell.carry_out(Transaction("a", ClaimColumns([0])), 0, "batch/0")
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 1),))], 0, "ada")
+    cell.jobs.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),), after=(After("a"),))], 0, "ada")
+    _, placed = carry_out(cell, Transaction("a", ClaimColumns([0])), 0, "batch/0")
     assert cell.counters()["arrivals"] == 2
-    assert cell.end_block(placed[0], 1) == 1
+    assert end_block(cell, placed[0], 1) == 1
     assert cell.counters()["arrivals"] == 3, "it arrives anew"
-    assert [(job.id, job.state) for job in cell.jobs() if job.id == "b"] == [("b", JobState.ACTIVE)]
+    assert [(job.id, job.state) for job in cell.jobs.all() if job.id == "b"] == [("b", JobState.ACTIVE)]
 
 
 def test_a_task_that_finished_has_no_losses() -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2),))], 0, "ada")
-    cell.carry_out(Transaction("a", ClaimColumns([0])), 0, "batch/0")
-    cell.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
-    assert cell.housekeep(9_000, "batch/0").queued == 1
-    _, placed = cell.carry_out(Transaction("a", ClaimColumns([0, 0])), 9_000, "batch/0")
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2),))], 0, "ada")
+    carry_out(cell, Transaction("a", ClaimColumns([0])), 0, "batch/0")
+    cell.executors.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
+    assert cell.jobs.housekeep(9_000, "batch/0").queued == 1
+    _, placed = carry_out(cell, Transaction("a", ClaimColumns([0, 0])), 9_000, "batch/0")
     assert [loss.tasks for loss in cell.J["a"].groups[0].losses] == [(0, 0)]
-    assert sum(cell.end_block(each, 9_001) for each in placed) == 2
-    (after,) = cell.jobs()
+    assert sum(end_block(cell, each, 9_001) for each in placed) == 2
+    (after,) = cell.jobs.all()
     assert not after.groups[0].losses
 
 

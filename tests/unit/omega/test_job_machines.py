@@ -6,6 +6,8 @@ from random import Random
 import pytest
 
 from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.commit import carry_out
+from omega.cellstate.memory.tasks import end_block
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, ClaimColumns, Placed, Transaction
@@ -21,7 +23,7 @@ def cell_of(machines: int) -> MemoryCell:
 def by_runs(cell: MemoryCell, job_id: str, machines: int) -> dict[int, int]:
     """The tasks of a job by machine, read run by run."""
     tasks = dict.fromkeys(range(machines), 0)
-    for run in cell.runs(range(machines)):
+    for run in cell.machines.runs(range(machines)):
         if run.job == job_id:
             first, _, last = run.tasks.partition("-")
             tasks[run.machine] += int(last or first) - int(first) + 1
@@ -32,7 +34,9 @@ def by_runs(cell: MemoryCell, job_id: str, machines: int) -> dict[int, int]:
 def test_whatever_is_placed_and_ends(seed: int) -> None:
     rng, cell, running = Random(seed), cell_of(9), list[Placed]()
     fields = {"user": "ada"}
-    cell.submit([JobSpec(each, each, "batch", (TaskGroup((1, 1), 400, 1_000),), spec=fields) for each in "ab"], 0, "x")
+    cell.jobs.submit(
+        [JobSpec(each, each, "batch", (TaskGroup((1, 1), 400, 1_000),), spec=fields) for each in "ab"], 0, "x"
+    )
 
     def columns() -> ClaimColumns:
         return ClaimColumns([rng.randrange(9) for _ in range(rng.randint(1, 4))])
@@ -44,23 +48,23 @@ def test_whatever_is_placed_and_ends(seed: int) -> None:
     for step in range(60):
         job_id = rng.choice("ab")
         if running and rng.random() < 0.4:
-            cell.end_block(running.pop(rng.randrange(len(running))), step)
+            end_block(cell, running.pop(rng.randrange(len(running))), step)
         else:
-            _, placed = cell.carry_out(Transaction(job_id, rng.choice(ways)()), step, "batch/0")
+            _, placed = carry_out(cell, Transaction(job_id, rng.choice(ways)()), step, "batch/0")
             running += placed
-        known = {each: cell.tasks_by_machine(each) for each in "ab"}
+        known = {each: cell.jobs.tasks_by_machine(each) for each in "ab"}
         if not step % 7:
             assert known == {each: by_runs(cell, each, 9) for each in "ab"}
-            assert known == {each: cell.tasks_by_machine(each) for each in "ab"}, "read again from the rows"
+            assert known == {each: cell.jobs.tasks_by_machine(each) for each in "ab"}, "read again from the rows"
     assert running
     assert sum(known["a"].values()) + sum(known["b"].values()) > 5
 
 
 def test_what_is_returned_is_a_copy() -> None:
     cell = cell_of(2)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 9, 1_000),), spec={"user": "ada"})], 0, "x")
-    cell.carry_out(Transaction("a", ClaimColumns([0, 1])), 0, "batch/0")
-    known = cell.tasks_by_machine("a")
-    cell.carry_out(Transaction("a", ClaimColumns([1])), 0, "batch/0")
-    assert (known, cell.tasks_by_machine("a")) == ({0: 1, 1: 1}, {0: 1, 1: 2})
-    assert cell.tasks_by_machine("absent") == {}
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 9, 1_000),), spec={"user": "ada"})], 0, "x")
+    carry_out(cell, Transaction("a", ClaimColumns([0, 1])), 0, "batch/0")
+    known = cell.jobs.tasks_by_machine("a")
+    carry_out(cell, Transaction("a", ClaimColumns([1])), 0, "batch/0")
+    assert (known, cell.jobs.tasks_by_machine("a")) == ({0: 1, 1: 1}, {0: 1, 1: 2})
+    assert cell.jobs.tasks_by_machine("absent") == {}

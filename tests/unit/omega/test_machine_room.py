@@ -24,29 +24,29 @@ def random_cell(seed: int) -> MemoryCell:
     rng = Random(seed)
     cell = MemoryCell("rooms", Dimensions(("cpu", "memory")))
     for executor in ("lives", "ended"):
-        membership = cell.register_executor(executor, "n", 600_000, 0)
+        membership = cell.executors.register(executor, "n", 600_000, 0)
         sizes = [(rng.randrange(1, 10), rng.randrange(1, 10)) for _ in range(rng.randrange(1, 6))]
-        indices = cell.join(executor, [MachineSpec(f"{executor}{i}", size) for i, size in enumerate(sizes)], 0)
-        cell.submit([JobSpec(executor, executor, "batch", (TaskGroup((2, 2), len(sizes)),))], 0, "ada")
+        indices = cell.machines.join(executor, [MachineSpec(f"{executor}{i}", size) for i, size in enumerate(sizes)], 0)
+        cell.jobs.submit([JobSpec(executor, executor, "batch", (TaskGroup((2, 2), len(sizes)),))], 0, "ada")
         claims = tuple(Claim(index, 0, 1) for index in indices[: rng.randrange(1, len(indices) + 1)])
-        member = cell.register_scheduler(f"batch/{executor}", "n", 60_000, 0)
-        cell.commit(CommitRequest(member, 1, [Transaction(executor, claims)], Position(), 0))
+        member = cell.schedulers.register(f"batch/{executor}", "n", 60_000, 0)
+        cell.schedulers.commit(CommitRequest(member, 1, [Transaction(executor, claims)], Position(), 0))
         smaller = [MachineSpec(f"{executor}{i}", (1, 1)) for i in range(len(sizes)) if rng.random() < 0.3]
-        cell.join(executor, smaller, 2)
+        cell.machines.join(executor, smaller, 2)
         for index in indices:
             if rng.random() < 0.4:
                 states = (MachineState.DRAINED, MachineState.DOWN, MachineState.GONE)
-                cell.set_machine_state(index, rng.choice(states), 2, "ada")
+                cell.machines.set_state(index, rng.choice(states), 2, "ada")
         if executor == "ended" and rng.random() < 0.7:
-            cell.deregister_executor(membership, 3, "ada")
+            cell.executors.deregister(membership, 3, "ada")
     return cell
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_both_forms_agree(seed: int) -> None:
     cell = random_cell(seed)
-    few, many = FewMachines(cell.machines_at(range(cell.machine_count()))), ManyMachines(working_copy(cell), 2)
-    fleet, machines = Fleet(cell.sums()), cell.machines()
+    few, many = FewMachines(cell.machines.at(range(cell.machines.count()))), ManyMachines(working_copy(cell), 2)
+    fleet, machines = Fleet(cell.sums()), cell.machines.all()
     up = [machine for machine in machines if machine.state is MachineState.UP]
     assert (fleet.up, fleet.total) == (len(up), len(machines))
     assert fleet.some_offline == any(machine.state is MachineState.OFFLINE for machine in machines)
@@ -61,8 +61,8 @@ def test_both_forms_agree(seed: int) -> None:
 
 def test_a_large_cell_is_read_as_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = random_cell(1)
-    cell.submit([JobSpec("p", "p", "batch", (TaskGroup((100, 1), 1),))], 0, "ada")
-    job = cell.job("p")
+    cell.jobs.submit([JobSpec("p", "p", "batch", (TaskGroup((100, 1), 1),))], 0, "ada")
+    job = cell.jobs.get("p")
     assert job is not None
     assert isinstance(machine_room(cell), FewMachines)
     assert Room(cell).reason(job) == "TOO_LARGE"
@@ -79,14 +79,14 @@ def test_a_sample_or_the_sums_tell_in_a_large_cell_whether_tasks_fit(
     count: int, need: Resources, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = MemoryCell("c", Dimensions(("cpu", "memory")))
-    cell.register_executor("x", "n", 60_000, 0)
-    cell.join("x", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(FEW_MACHINES + 200)], 0)
-    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    cell.submit([JobSpec("r", "r", "batch", (TaskGroup((800, 1), FEW_MACHINES + 200),))], 0, "ada")
+    cell.executors.register("x", "n", 60_000, 0)
+    cell.machines.join("x", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(FEW_MACHINES + 200)], 0)
+    member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+    cell.jobs.submit([JobSpec("r", "r", "batch", (TaskGroup((800, 1), FEW_MACHINES + 200),))], 0, "ada")
     claims = tuple(Claim(i, 0, 1) for i in range(FEW_MACHINES + 200))
-    cell.commit(CommitRequest(member, 1, [Transaction("r", claims)], Position(), 0))
-    cell.submit([JobSpec("w", "w", "batch", (TaskGroup(need, count),))], 0, "ada")
-    job = cell.job("w")
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction("r", claims)], Position(), 0))
+    cell.jobs.submit([JobSpec("w", "w", "batch", (TaskGroup(need, count),))], 0, "ada")
+    job = cell.jobs.get("w")
     assert job is not None
     with monkeypatch.context() as patched:
         if need[0] == 100:

@@ -29,14 +29,14 @@ def job(name: str, count: int = 1, kind: str = "batch", *, cpu: int = 1000, **sp
 @pytest.fixture
 def cell() -> MemoryCell:
     made = MemoryCell()
-    made.register_executor("here", "n", 600_000, 0)
-    made.join("here", [MachineSpec(f"m{i}", (4000, 4096), {"rack": f"r{i % 2}"}) for i in range(4)], 0)
+    made.executors.register("here", "n", 600_000, 0)
+    made.machines.join("here", [MachineSpec(f"m{i}", (4000, 4096), {"rack": f"r{i % 2}"}) for i in range(4)], 0)
     return made
 
 
 @pytest.fixture
 def scheduler(cell: MemoryCell) -> Membership:
-    return cell.register_scheduler("batch/0", "n", 600_000, 0)
+    return cell.schedulers.register("batch/0", "n", 600_000, 0)
 
 
 def mirrored(cell: MemoryCell, at_ms: int = 10_000) -> CellMirror:
@@ -47,7 +47,7 @@ def mirrored(cell: MemoryCell, at_ms: int = 10_000) -> CellMirror:
 
 def place(cell: MemoryCell, me: Membership, number: int, claims: dict[str, int]) -> None:
     transactions = [Transaction(name, (Claim(machine, 0, 1),)) for name, machine in claims.items()]
-    cell.commit(CommitRequest(me, number, transactions, Position(), 1_000 * number))
+    cell.schedulers.commit(CommitRequest(me, number, transactions, Position(), 1_000 * number))
 
 
 def names(document: dict[str, Any]) -> list[str]:
@@ -73,7 +73,7 @@ VALUES: dict[str, Callable[[dict[str, Any]], Any]] = {
 def test_pages_of_every_order_have_each_job_once(cell: MemoryCell, sort: str, descending: bool) -> None:
     for i in (3, 1, 4, 15, 9, 2, 6, 5, 35, 8, 7, 93):
         user: dict[str, Any] = {"user": f"u{i % 2}"} if i % 3 else {}
-        cell.submit([job(f"j{i % 5}-{i}", 1 + i % 4, ("batch", "service")[i % 2], cpu=1000, **user)], i, "ada")
+        cell.jobs.submit([job(f"j{i % 5}-{i}", 1 + i % 4, ("batch", "service")[i % 2], cpu=1000, **user)], i, "ada")
     mirror, found, cursor = mirrored(cell), list[dict[str, Any]](), None
     order = ("-" if descending else "") + sort
     for _ in range(6):
@@ -89,7 +89,7 @@ def test_pages_of_every_order_have_each_job_once(cell: MemoryCell, sort: str, de
 
 
 def test_orders_and_cursors_that_are_none_are_refused(cell: MemoryCell) -> None:
-    cell.submit([job("a")], 0, "ada")
+    cell.jobs.submit([job("a")], 0, "ada")
     mirror = mirrored(cell)
     for sort, cursor in (("size", None), ("name", "x y"), ("tasks", "1 x"), ("", "-"), ("", "1" * 30), ("tasks", "²")):
         with pytest.raises(BadInput):
@@ -97,10 +97,10 @@ def test_orders_and_cursors_that_are_none_are_refused(cell: MemoryCell) -> None:
 
 
 def test_the_order_of_names_is_kept_while_jobs_come_and_go(cell: MemoryCell) -> None:
-    cell.submit([job(name) for name in "dbfa"], 0, "ada")
+    cell.jobs.submit([job(name) for name in "dbfa"], 0, "ada")
     mirror = mirrored(cell)
     assert names(mirror.jobs(sort="name")) == ["a", "b", "d", "f"]
-    cell.submit([job(name) for name in "ec"], 0, "ada")
+    cell.jobs.submit([job(name) for name in "ec"], 0, "ada")
     table = mirror.held.table
     mirror.read(11_000)
     table.drop("id-b")
@@ -109,9 +109,11 @@ def test_the_order_of_names_is_kept_while_jobs_come_and_go(cell: MemoryCell) -> 
 
 
 def test_filters(cell: MemoryCell, scheduler: Membership) -> None:
-    cell.set_pools(Pools((Pool("org"), Pool("web", "org"), Pool("lab", "org"), Pool("ops"))), None, 0, "ada")
-    cell.submit([job("a", user="ada", pool="web"), job("b", user="bob", pool="lab"), job("c", pool="ops")], 0, "ada")
-    cell.submit([job("ab", kind="service", pool="web"), job("big", cpu=99_000, pool="ops")], 0, "ada")
+    cell.pools.set(Pools((Pool("org"), Pool("web", "org"), Pool("lab", "org"), Pool("ops"))), None, 0, "ada")
+    cell.jobs.submit(
+        [job("a", user="ada", pool="web"), job("b", user="bob", pool="lab"), job("c", pool="ops")], 0, "ada"
+    )
+    cell.jobs.submit([job("ab", kind="service", pool="web"), job("big", cpu=99_000, pool="ops")], 0, "ada")
     place(cell, scheduler, 1, {"id-a": 0})
     mirror = mirrored(cell)
 
@@ -136,7 +138,7 @@ def test_filters(cell: MemoryCell, scheduler: Membership) -> None:
 
 
 def test_a_job_is_found_as_commands_find_it(cell: MemoryCell) -> None:
-    cell.submit([job("a"), job("b")], 0, "ada")
+    cell.jobs.submit([job("a"), job("b")], 0, "ada")
     mirror = mirrored(cell)
     for asked in ("id-a", "a", "id-b"):
         assert mirror.find_job(asked).id == jobs.find_job(cell, asked).id
@@ -149,7 +151,7 @@ def test_a_job_is_found_as_commands_find_it(cell: MemoryCell) -> None:
     assert mirror.job_row("id-a") == mirror.jobs()["jobs"][0]
     assert mirror.job_row("none") is None
     assert mirror.job_index("id-a") == mirror.index.version == mirror.topic_index("job:id-a").version
-    cell.hold("id-b", 0, "ada")
+    cell.jobs.hold("id-b", 0, "ada")
     mirror.read(11_000)
     assert mirror.job_index("id-a") < mirror.job_index("id-b") == mirror.index.version
     assert mirror.job_index("none") == 0
@@ -158,12 +160,12 @@ def test_a_job_is_found_as_commands_find_it(cell: MemoryCell) -> None:
 def test_jobs_that_schedulers_delay_or_fail_at_have_reasons_of_their_own(
     cell: MemoryCell, scheduler: Membership
 ) -> None:
-    cell.submit([job(name) for name in "abc"], 0, "ada")
+    cell.jobs.submit([job(name) for name in "abc"], 0, "ada")
     figures = {"failing": {"ValueError": ["id-a"]}, "delayed": {"id-b": [20_000, "rack"]}}
-    cell.renew_scheduler(scheduler, 600_000, figures)
+    cell.schedulers.renew(scheduler, 600_000, figures)
     mirror = mirrored(cell)
     room = Room(cell)
-    wanted = {each.name: str(room.reason(each)) for each in cell.jobs()}
+    wanted = {each.name: str(room.reason(each)) for each in cell.jobs.all()}
     assert wanted == {"a": "FAILING", "b": "LOCALITY", "c": "WAITING"}
     assert {row["name"]: row["reason"] for row in mirror.jobs()["jobs"]} == wanted
     assert mirror.reasons() == {reason: {"jobs": 1, "tasks": 1} for reason in sorted(wanted.values())}
@@ -175,22 +177,22 @@ def test_a_job_that_spreads_waits_for_the_machines_of_its_own_tasks(cell: Memory
     """What is on machines is read for such jobs alone."""
     group = TaskGroup((1000, 256), 5, spec={"different_machines": True})
     near = TaskGroup((1000, 256), 1, spec={"near": [{"job": "wide", "required": True}]})
-    cell.submit([JobSpec("wide", "wide", "batch", (group,)), JobSpec("near", "near", "batch", (near,))], 0, "ada")
-    cell.commit(
+    cell.jobs.submit([JobSpec("wide", "wide", "batch", (group,)), JobSpec("near", "near", "batch", (near,))], 0, "ada")
+    cell.schedulers.commit(
         CommitRequest(scheduler, 1, [Transaction("wide", tuple(Claim(m, 0, 1) for m in range(4)))], Position(), 1)
     )
     mirror = mirrored(cell)
     room = Room(cell)
     assert {row["name"]: row["reason"] for row in mirror.jobs()["jobs"]} == {
-        each.name: str(room.reason(each)) for each in cell.jobs()
+        each.name: str(room.reason(each)) for each in cell.jobs.all()
     }
     assert mirror.job_row("wide")["reason"] not in ("WAITING", "RESOURCES")  # type: ignore[index]
 
 
 def test_equal_jobs_of_a_queue_are_apart_in_shares(cell: MemoryCell, scheduler: Membership) -> None:
-    cell.set_pools(Pools((Pool("q", mode="fifo"), Pool("f"))), None, 0, "ada")
+    cell.pools.set(Pools((Pool("q", mode="fifo"), Pool("f"))), None, 0, "ada")
     for number in range(4):
-        cell.submit([job(f"q{number}", 3, pool="q"), job(f"f{number}", 3, pool="f")], number, "ada")
+        cell.jobs.submit([job(f"q{number}", 3, pool="q"), job(f"f{number}", 3, pool="f")], number, "ada")
     place(cell, scheduler, 1, {"id-q0": 0, "id-f0": 1})
     mirror = mirrored(cell)
     assert len(mirror._reader.demands) == 4
@@ -202,10 +204,10 @@ def test_equal_jobs_of_a_queue_are_apart_in_shares(cell: MemoryCell, scheduler: 
 
 
 def test_columns_and_room_of_machines(cell: MemoryCell, scheduler: Membership) -> None:
-    cell.submit([job("a", cpu=2000), job("b", cpu=3000)], 0, "ada")
+    cell.jobs.submit([job("a", cpu=2000), job("b", cpu=3000)], 0, "ada")
     place(cell, scheduler, 1, {"id-a": 0, "id-b": 1})
-    cell.set_machine_state(2, MachineState.DRAINED, 0, "ada")
-    cell.set_machine_state(3, MachineState.GONE, 0, "ada")
+    cell.machines.set_state(2, MachineState.DRAINED, 0, "ada")
+    cell.machines.set_state(3, MachineState.GONE, 0, "ada")
     mirror = mirrored(cell)
     columns = mirror.machine_columns(["rack", "zone"])
     assert columns.index.tolist() == [0, 1, 2]
@@ -227,7 +229,7 @@ def test_the_last_hour_has_rates_between_heartbeats(cell: MemoryCell, scheduler:
 
     def beat(at_ms: int, seconds: float, busy: float, think: float) -> None:
         figures = {"seconds": seconds, "busy_seconds": busy, "conflicts": 1, "accepted": 10, "think_seconds": think}
-        cell.renew_scheduler(scheduler, 600_000, figures | {"wait_mean": 0.5})
+        cell.schedulers.renew(scheduler, 600_000, figures | {"wait_mean": 0.5})
         mirror.read(at_ms)
 
     beat(20_000, 10.0, 1.0, 0.5)
@@ -236,7 +238,7 @@ def test_the_last_hour_has_rates_between_heartbeats(cell: MemoryCell, scheduler:
     assert (series["at_ms"], series["conflict_fraction"]) == ([30_000], [0.0])
     assert [series[name][0] for name in ("thinking", "committing", "waiting")] == pytest.approx([0.1, 0.3, 0.6])
     assert mirror.history()["since_ms"] == 10_000
-    cell.submit([job("a")], 0, "ada")
+    cell.jobs.submit([job("a")], 0, "ada")
     place(cell, scheduler, 1, {"id-a": 0})
     mirror.read(40_000)
     assert mirror.history()["cell"]["placed_per_second"][-1] == 0.1
@@ -259,7 +261,7 @@ def test_changes_of_figures_raise_the_beat(cell: MemoryCell, scheduler: Membersh
     before = mirror.index
     mirror.read(11_000)
     assert mirror.index == before
-    cell.renew_scheduler(scheduler, 600_000, {"seconds": 1.0})
+    cell.schedulers.renew(scheduler, 600_000, {"seconds": 1.0})
     mirror.read(12_000)
     assert mirror.index == before._replace(beat=before.beat + 1)
     assert mirror.topic_index("schedulers").passes(before)
@@ -273,7 +275,7 @@ def test_a_part_of_the_jobs_is_another_state_than_all_of_them(
     """Otherwise a browser would keep a page of which the reader had read only a part."""
     monkeypatch.setattr(loading, "JOBS_AT_ONCE", 2)
     monkeypatch.setattr(loading, "PARTS_AT_ONCE", 1)
-    cell.submit([job(f"j{number}") for number in range(5)], 0, "ada")
+    cell.jobs.submit([job(f"j{number}") for number in range(5)], 0, "ada")
     mirror = mirrored(cell)
     seen = list[tuple[Index, int, int]]()
     for number in range(5):
@@ -290,11 +292,11 @@ def test_what_was_read_once_is_shown_while_it_is_read_again(
     cell: MemoryCell, scheduler: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of changed machines the former attributes, of jobs the former state; a machine that joined has its name."""
-    cell.submit([job("a", 2)], 0, "ada")
+    cell.jobs.submit([job("a", 2)], 0, "ada")
     mirror = mirrored(cell)
     monkeypatch.setattr(loading.Loading, "step", lambda _: None)
-    cell.set_machine_attributes(1, {"rack": "r9"}, 0, "ada")
-    cell.join("here", [MachineSpec("m8", (4000, 4096), {"rack": "r8"})], 0)
+    cell.machines.set_attributes(1, {"rack": "r9"}, 0, "ada")
+    cell.machines.join("here", [MachineSpec("m8", (4000, 4096), {"rack": "r8"})], 0)
     mirror.read(11_000)
     assert (mirror.loading[0], mirror.again) == (mirror.loading[1], None)
     rows = {row["name"]: row["attributes"]["rack"] for row in mirror.machines()["machines"]}
@@ -317,7 +319,7 @@ def test_events_are_those_after_an_index_or_before_a_version(cell: MemoryCell) -
     mirror = mirrored(cell)
     before = mirror.index
     for number in range(5):
-        cell.submit([job(f"j{number}")], number, "ada")
+        cell.jobs.submit([job(f"j{number}")], number, "ada")
     mirror.read(11_000)
 
     def of(**options: Any) -> list[str | None]:

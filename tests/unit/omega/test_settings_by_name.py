@@ -150,7 +150,7 @@ def test_options_of_a_member(monkeypatch: pytest.MonkeyPatch, kind: str, runs: s
 
 def test_settings_of_a_process_reach_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    cell = SimpleNamespace(figures=dict, renew_scheduler=lambda *_: [], unchecked=False)
+    cell = SimpleNamespace(unchecked=False, schedulers=SimpleNamespace(figures=dict, renew=lambda *_: []))
 
     def connect(*given: str) -> Any:
         seen.append(given)

@@ -35,12 +35,12 @@ class Place:
 
     def __init__(self, groups: tuple[TaskGroup, ...], spec: Mapping[str, Any], kind: str = "batch") -> None:
         self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
-        self.cell.register_agent("m0", "n", 10**9, 0)
-        self.cell.join("agent/m0", [MachineSpec("m0", (100, 100))], 0)
-        self.membership = self.cell.register_scheduler(f"{kind}/0", "n", 10**9, 0)
+        self.cell.executors.register_agent("m0", "n", 10**9, 0)
+        self.cell.machines.join("agent/m0", [MachineSpec("m0", (100, 100))], 0)
+        self.membership = self.cell.schedulers.register(f"{kind}/0", "n", 10**9, 0)
         self.kind, self.now, self.number = kind, 0, 0
         self.rollouts = Rollouts(kind, f"{kind}/0")
-        self.cell.submit([self.spec(groups, spec)], 0, "ada")
+        self.cell.jobs.submit([self.spec(groups, spec)], 0, "ada")
         self.place()
 
     def spec(self, groups: tuple[TaskGroup, ...], spec: Mapping[str, Any]) -> JobSpec:
@@ -49,7 +49,7 @@ class Place:
 
     @property
     def job(self) -> Job:
-        found = self.cell.job("a")
+        found = self.cell.jobs.get("a")
         assert found is not None
         return found
 
@@ -58,20 +58,20 @@ class Place:
             if group.ready and not group.copies:
                 self.number += 1
                 wanted = Transaction("a", (Claim(0, number, group.ready),))
-                self.cell.commit(CommitRequest(self.membership, self.number, [wanted], Position(), self.now))
+                self.cell.schedulers.commit(CommitRequest(self.membership, self.number, [wanted], Position(), self.now))
 
     def update(self, groups: tuple[TaskGroup, ...], spec: Mapping[str, Any], steps: int = 60) -> int:
-        again = self.cell.update_state("a").startswith("stalled")
+        again = self.cell.jobs.update_state("a").startswith("stalled")
         wanted = job_update(self.job, self.spec(groups, spec), 1, "ada", again=again)
-        self.cell.update("a", wanted.groups, wanted.spec, self.now, "ada", self.job.modified)
+        self.cell.jobs.update("a", wanted.groups, wanted.spec, self.now, "ada", self.job.modified)
         for _ in range(steps):
-            if self.cell.update_state("a") != "rolling":
+            if self.cell.jobs.update_state("a") != "rolling":
                 break
             self.now += 1_000
             self.rollouts.step(self.cell, EVERY, self.now)
             self.place()
-            gone = [run for run in self.cell.runs([0]) if run.leaving]
-            self.cell.end([TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in gone], self.now, "e")
+            gone = [run for run in self.cell.machines.runs([0]) if run.leaving]
+            self.cell.executors.end([TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in gone], self.now, "e")
         return wanted.replaced
 
     def own(self) -> dict[str, int]:
@@ -79,18 +79,18 @@ class Place:
         return {str(group.duration_ms): group.placed for group in groups}
 
     def end(self, task: int, how: EndKind) -> None:
-        (run,) = [run for run in self.cell.runs([0]) if run.group == 0 and not run.leaving]
-        self.cell.end([TaskEnd(0, run.placement, how, str(task))], self.now, "e")
+        (run,) = [run for run in self.cell.machines.runs([0]) if run.group == 0 and not run.leaving]
+        self.cell.executors.end([TaskEnd(0, run.placement, how, str(task))], self.now, "e")
 
 
 def test_speculation_is_added_to_running_tasks() -> None:
     place = Place((FRAMES,), {})
-    before = [run.placement for run in place.cell.runs([0])]
+    before = [run.placement for run in place.cell.machines.runs([0])]
     assert place.update(with_copies([FRAMES]), COPIED) == 0
     assert (place.job.state, place.own()) == (JobState.ACTIVE, {"3600000": 4})
-    assert [run.placement for run in place.cell.runs([0])] == before
-    assert place.cell.copied_jobs("batch") == ["a"]
-    assert (place.cell.update_state("a"), verify(place.cell).violations) == ("", ())
+    assert [run.placement for run in place.cell.machines.runs([0])] == before
+    assert place.cell.jobs.copied("batch") == ["a"]
+    assert (place.cell.jobs.update_state("a"), verify(place.cell).violations) == ("", ())
 
 
 @pytest.mark.parametrize("replaced", [(), ("frames",), ("sound",)])
@@ -100,7 +100,7 @@ def test_speculation_is_not_added_to_running_tasks_of_several_groups(replaced: t
     after = [replace(each, duration_ms=5) if each.spec["name"] in replaced else each for each in groups]
     with pytest.raises(BadInput, match=r"speculation cannot be added to the running tasks of group (frames|sound)"):
         place.update(with_copies(after), COPIED)
-    assert (place.cell.copied_jobs("batch"), place.own()) == ([], {"3600000": 4})
+    assert (place.cell.jobs.copied("batch"), place.own()) == ([], {"3600000": 4})
 
 
 def test_speculation_is_added_to_several_groups_whose_tasks_are_all_replaced() -> None:
@@ -108,7 +108,7 @@ def test_speculation_is_added_to_several_groups_whose_tasks_are_all_replaced() -
     place = Place(tuple(groups), {})
     assert place.update(with_copies([replace(each, duration_ms=5) for each in groups]), COPIED) == 8
     assert [(group.copies, group.placed) for group in place.job.groups[2:]] == [(False, 4), (True, 0)] * 2
-    assert (place.cell.update_state("a"), verify(place.cell).violations) == ("", ())
+    assert (place.cell.jobs.update_state("a"), verify(place.cell).violations) == ("", ())
 
 
 @pytest.mark.parametrize("name", ["", "frames"])
@@ -120,7 +120,7 @@ def test_a_job_with_speculation_is_updated(name: str, case: str) -> None:
     groups, spec = ((after,), {}) if case == "removed" else (with_copies([after]), COPIED)
     assert place.update(groups, spec) == (4 if case == "duration" else 0)
     assert place.own() == {str(after.duration_ms): after.count}
-    assert (place.cell.update_state("a"), verify(place.cell).violations) == ("", ())
+    assert (place.cell.jobs.update_state("a"), verify(place.cell).violations) == ("", ())
 
 
 def test_a_resize_after_an_update_counts_finished_tasks_once() -> None:
@@ -139,7 +139,7 @@ def test_a_resize_after_an_update_counts_finished_tasks_once() -> None:
 def test_a_resize_while_a_stalled_update_has_old_tasks_is_kept() -> None:
     place = Place((FRAMES,), {})
     place.update((replace(FRAMES, duration_ms=5),), {}, steps=1)
-    place.cell.settle("a", "fails", place.now, "batch/0")
+    place.cell.jobs.settle("a", "fails", place.now, "batch/0")
     resize(place.cell, place.job, None, 6, 9, "ada", None)
     assert (present(place.job).groups[0].count, place.job.groups[0].placed > 0) == (6, True)
     place.update((replace(FRAMES, duration_ms=7),), {})
@@ -209,5 +209,7 @@ def test_an_array_of_a_service_keeps_one_of_each_index() -> None:
     place = Place((group,), {}, "service")
     place.update((replace(group, duration_ms=2, count=5),), {})
     place.update((replace(group, duration_ms=3, count=5),), {})
-    tasks = sorted(task for run in place.cell.runs([0]) if not run.leaving for task in ranges.indices(run.tasks))
+    tasks = sorted(
+        task for run in place.cell.machines.runs([0]) if not run.leaving for task in ranges.indices(run.tasks)
+    )
     assert (tasks, place.own(), verify(place.cell).violations) == ([0, 1, 2, 3, 4], {"3": 5}, ())

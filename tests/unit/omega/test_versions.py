@@ -11,7 +11,7 @@ from tests.unit.schedulers.test_rolling import Site
 
 def update(site: Site, command: str, count: int = 2) -> None:
     wanted = job_update(site.job, site.spec(command, count), site.now, "bob")
-    site.cell.update("a", wanted.groups, wanted.spec, site.now, "bob")
+    site.cell.jobs.update("a", wanted.groups, wanted.spec, site.now, "bob")
     site.until_settled()
 
 
@@ -35,7 +35,7 @@ def test_an_update_that_changes_nothing_makes_no_version() -> None:
 
 def test_a_version_has_the_number_of_tasks_that_a_person_set() -> None:
     site = Site(2, room=4)
-    site.cell.resize("a", {0: 3}, 1, "ada")
+    site.cell.jobs.resize("a", {0: 3}, 1, "ada")
     update(site, "new", 3)
     site.until_settled()
     resize(site.cell, site.job, None, 4, 1, "ada", None)
@@ -52,7 +52,7 @@ def test_a_version_is_found_by_its_number_and_becomes_a_new_one() -> None:
     assert find(site.job, None).number == 2
     back = find(site.job, 1).spec(site.job)
     wanted = job_update(site.job, back, 9, "ada")
-    site.cell.update("a", wanted.groups, wanted.spec, 9, "ada")
+    site.cell.jobs.update("a", wanted.groups, wanted.spec, 9, "ada")
     site.until_settled()
     assert site.running() == {"old": 2, "new": 0, "newest": 0}
     assert present(site.job).number == 4

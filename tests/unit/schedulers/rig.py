@@ -13,6 +13,7 @@ from omega.cellstate.keys import prefix
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.link import Link
+from omega.cellstate.redis.schedulers import RedisSchedulers
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -83,13 +84,19 @@ class PatientCell(RedisCell):
     def __init__(self, client: "redis.Redis", clock: Clock) -> None:
         super().__init__(client, "c", Dimensions())
         self.clock, self.link = clock, FaultyLink(client)
-        self._link = self.link
+        self.schedulers = PatientSchedulers(self)
+
+
+class PatientSchedulers(RedisSchedulers):
+    def __init__(self, cell: PatientCell) -> None:
+        super().__init__(cell, cell.jobs)
+        self._link, self.clock = cell.link, cell.clock
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
-        key = f"{prefix(self.name)}wake:{member}"
-        if self._command(self.client.lpop, key) is None:
+        key = f"{prefix(self._calls.name)}wake:{member}"
+        if self._calls.command(self._calls.client.lpop, key) is None:
             self.clock.pause(seconds)
-            return bool(self._command(self.client.lpop, key))
+            return bool(self._calls.command(self._calls.client.lpop, key))
         return True
 
 
@@ -171,35 +178,39 @@ class Rig:
     # Other clients
 
     def join(self, *machines: tuple[int, int]) -> None:
-        there = len(self.other.machines())
-        self.other.register_executor("simulated", "n", 600_000, 0)
-        self.other.join("simulated", [MachineSpec(f"m{there + i}", amounts) for i, amounts in enumerate(machines)], 0)
+        there = len(self.other.machines.all())
+        self.other.executors.register("simulated", "n", 600_000, 0)
+        self.other.machines.join(
+            "simulated", [MachineSpec(f"m{there + i}", amounts) for i, amounts in enumerate(machines)], 0
+        )
 
     def submit(self, *jobs: JobSpec) -> list[str]:
-        self.other.members()  # the schedulers to notify
-        self.other.submit(jobs, int(self.clock.seconds * 1000), "ada")
+        self.other.schedulers.members()  # the schedulers to notify
+        self.other.jobs.submit(jobs, int(self.clock.seconds * 1000), "ada")
         return [job.id for job in jobs]
 
     def foreign(self, job_id: str, machine: int, count: int, mode: Mode = Mode.INCREMENTAL) -> Verdict:
         """Another scheduler places tasks."""
-        membership = self.other.register_scheduler("batch/foreign", "nonce", LEASE_MS, 0)
+        membership = self.other.schedulers.register("batch/foreign", "nonce", LEASE_MS, 0)
         self.commits += 1
         transaction = Transaction(job_id, (Claim(machine, 0, count),), mode)
-        reply = self.other.commit(CommitRequest(membership, self.commits, [transaction], Position(), 0))
+        reply = self.other.schedulers.commit(CommitRequest(membership, self.commits, [transaction], Position(), 0))
         return reply.outcomes[0].claims[0][1]
 
     def end(self, *job_ids: str, how: EndKind = EndKind.FINISHED) -> None:
         """End everything that runs of some jobs."""
-        runs = [run for run in self.other.runs(range(len(self.other.machines()))) if run.job in job_ids]
+        runs = [run for run in self.other.machines.runs(range(len(self.other.machines.all()))) if run.job in job_ids]
         reason = "drain" if how is EndKind.EVICTED else ""
-        self.other.end([TaskEnd(run.machine, run.placement, how, "*", reason) for run in runs], 0, "simulated")
+        self.other.executors.end(
+            [TaskEnd(run.machine, run.placement, how, "*", reason) for run in runs], 0, "simulated"
+        )
 
     def expire(self, member: str = "batch/0") -> None:
         """The lease ends."""
         assert self.other.client.delete(f"{prefix('c')}lease:{member}") == 1
 
     def job(self, job_id: str) -> Job:
-        job = self.other.job(job_id)
+        job = self.other.jobs.get(job_id)
         assert job is not None
         return job
 
@@ -211,11 +222,11 @@ class Rig:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """(unplaced, placed) by job."""
-        return {job.id: (job.unplaced, sum(group.placed for group in job.groups)) for job in self.other.jobs()}
+        return {job.id: (job.unplaced, sum(group.placed for group in job.groups)) for job in self.other.jobs.all()}
 
     def facts(self, word: str) -> list[tuple[str, ...]]:
         """Lines of the log that begin with a word, but for the executor's."""
-        found = [fact.event[1:] for fact in self.other.facts(most=100_000) if fact.event[0] == word]
+        found = [fact.event[1:] for fact in self.other.log.facts(most=100_000) if fact.event[0] == word]
         return [words for words in found if words[0] != "simulated"]
 
     def check(self) -> None:
@@ -223,8 +234,8 @@ class Rig:
         report = verify(self.other)
         assert report.ok, report.violations
         self.rest()
-        self.live.snapshot.apply(self.other.sync(self.live.snapshot.position))
-        rows = self.other.sync(Position()).rows
+        self.live.snapshot.apply(self.other.schedulers.sync(self.live.snapshot.position))
+        rows = self.other.schedulers.sync(Position()).rows
         size = len(self.other.dimensions)
         for row in rows:
             free = (row[4 : 4 + size] - row[4 + size :]).tolist() if row[2] == 0 else [-1] * size

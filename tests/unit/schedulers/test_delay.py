@@ -46,7 +46,7 @@ def racks(machines: int, scheduler: Scheduler | None = None, slots: int = 1) -> 
     """A cell of machines, two to a rack: m0 and m1 are in r0."""
     rig = Rig(*[(1_000 * slots, 1_024 * slots)] * machines, scheduler=scheduler)
     for i in range(machines):
-        rig.other.set_machine_attributes(i, {"rack": f"r{i // 2}"}, 0, "ada")
+        rig.other.machines.set_attributes(i, {"rack": f"r{i // 2}"}, 0, "ada")
     rig.submit(JobSpec("busy", "busy", "other", (TaskGroup(SLOT, 100),)))
     return rig
 
@@ -57,13 +57,13 @@ def fill(rig: Rig, *machines: int) -> None:
 
 
 def free(rig: Rig, machine: int) -> None:
-    (run,) = [run for run in rig.other.runs([machine]) if run.job == "busy"]
-    rig.other.members()  # the schedulers to notify
-    rig.other.end([TaskEnd(machine, run.placement, EndKind.FINISHED)], 0, "simulated")
+    (run,) = [run for run in rig.other.machines.runs([machine]) if run.job == "busy"]
+    rig.other.schedulers.members()  # the schedulers to notify
+    rig.other.executors.end([TaskEnd(machine, run.placement, EndKind.FINISHED)], 0, "simulated")
 
 
 def where(rig: Rig, job_id: str) -> list[int]:
-    return [run.machine for run in rig.other.runs(range(len(rig.other.machines()))) if run.job == job_id]
+    return [run.machine for run in rig.other.machines.runs(range(len(rig.other.machines.all()))) if run.job == job_id]
 
 
 # The rule
@@ -242,7 +242,7 @@ def test_groups_wait_each_for_its_own_machines() -> None:
 def test_replicas_that_are_not_there_are_ignored() -> None:
     rig = racks(6)
     fill(rig, 5)
-    rig.other.set_machine_state(2, MachineState.DRAINED, 0, "ada")
+    rig.other.machines.set_state(2, MachineState.DRAINED, 0, "ada")
     rig.submit(job("a", near("m99", "m2", "m4")))
     rig.until_placed("a")
     assert where(rig, "a") == [4]
@@ -255,7 +255,7 @@ def test_replicas_that_are_not_there_are_ignored() -> None:
 def test_a_machine_without_a_rack_is_near_no_other() -> None:
     rig = racks(6)
     for machine in (4, 5):
-        rig.other.set_machine_attributes(machine, {"rack": None}, 0, "ada")
+        rig.other.machines.set_attributes(machine, {"rack": None}, 0, "ada")
     fill(rig, 5)
     began = rig.clock.seconds
     rig.submit(job("a", near("m5")))
@@ -265,7 +265,7 @@ def test_a_machine_without_a_rack_is_near_no_other() -> None:
 
 def test_a_constraint_may_name_the_machines() -> None:
     rig = racks(6)
-    rig.other.set_machine_attributes(4, {"rack": "r2", "data.logs": "1"}, 0, "ada")
+    rig.other.machines.set_attributes(4, {"rack": "r2", "data.logs": "1"}, 0, "ada")
     rig.submit(job("a", {"locality": {"where": "has data.logs", "wait_ms": [60_000]}}))
     rig.until_placed("a")
     assert where(rig, "a") == [4]

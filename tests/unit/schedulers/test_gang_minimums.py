@@ -167,6 +167,6 @@ def test_a_live_scheduler_gives_back_what_it_lacks_at_once() -> None:
     rig.until_placed("g")
     rig.end("g", how=EndKind.EVICTED)
     rig.until_placed("g")
-    found = rig.other.job("g")
+    found = rig.other.jobs.get("g")
     assert found is not None
     assert found.placed == 4

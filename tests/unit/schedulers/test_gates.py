@@ -85,27 +85,27 @@ def live() -> tuple[Rig, Users]:
 
 
 def held(rig: Rig, *names: str) -> Callable[[], bool]:
-    return lambda: all((job := rig.other.job(name)) and job.state is JobState.HELD for name in names)
+    return lambda: all((job := rig.other.jobs.get(name)) and job.state is JobState.HELD for name in names)
 
 
 def test_a_live_gate_is_asked_again_and_its_new_reason_is_stored() -> None:
     rig, gate = live()
-    rig.other.submit([spec("a"), spec("b", 2)], 0, "ada")
+    rig.other.jobs.submit([spec("a"), spec("b", 2)], 0, "ada")
     rig.until(held(rig, "a", "b"))
     gate.reason = "still closed"
-    rig.until(lambda: [rig.other.job(name).gate for name in "ab"] == ["still closed"] * 2)  # type: ignore[union-attr]
+    rig.until(lambda: [rig.other.jobs.get(name).gate for name in "ab"] == ["still closed"] * 2)  # type: ignore[union-attr]
     gate.reason = ""
-    rig.until(lambda: all(rig.other.job(name).unplaced == 0 for name in "ab"))  # type: ignore[union-attr]
+    rig.until(lambda: all(rig.other.jobs.get(name).unplaced == 0 for name in "ab"))  # type: ignore[union-attr]
     assert rig.scheduler.held.works == {}
 
 
 def test_a_held_job_that_ends_or_that_a_person_releases_is_forgotten() -> None:
     rig, gate = live()
-    rig.other.submit([spec("a"), spec("b")], 0, "ada")
+    rig.other.jobs.submit([spec("a"), spec("b")], 0, "ada")
     rig.until(held(rig, "a", "b"))
-    rig.other.release("a", 1, "ada")
-    rig.until(lambda: rig.other.job("a").unplaced == 0)  # type: ignore[union-attr]
-    rig.other.stop("b", 2, "ada")
+    rig.other.jobs.release("a", 1, "ada")
+    rig.until(lambda: rig.other.jobs.get("a").unplaced == 0)  # type: ignore[union-attr]
+    rig.other.jobs.stop("b", 2, "ada")
     gate.reason = "still closed"  # the next answer of the store says that it ended
     rig.until(lambda: rig.scheduler.held.works == {})
 
@@ -113,14 +113,14 @@ def test_a_held_job_that_ends_or_that_a_person_releases_is_forgotten() -> None:
 def test_a_new_incarnation_learns_what_the_gate_holds() -> None:
     jobs = HeldJobs()
     rig, gate = live()
-    rig.other.submit([spec("a"), spec("b")], 0, "ada")
+    rig.other.jobs.submit([spec("a"), spec("b")], 0, "ada")
     rig.until(held(rig, "a", "b"))
-    jobs.learn(job for name in "ab" if (job := rig.other.job(name)) is not None)
+    jobs.learn(job for name in "ab" if (job := rig.other.jobs.get(name)) is not None)
     assert sorted(jobs.works) == ["a", "b"]
     jobs.keep(lambda job_id: job_id == "b")
     assert sorted(jobs.works) == ["b"]
-    rig.other.release("b", 4, "ada")
-    jobs.learn([job for job in [rig.other.job("b")] if job])
+    rig.other.jobs.release("b", 4, "ada")
+    jobs.learn([job for job in [rig.other.jobs.get("b")] if job])
     assert jobs.works == {}
     assert gate.reason
 

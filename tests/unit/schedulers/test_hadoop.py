@@ -109,7 +109,7 @@ class Slots(CellWithResidents):
 
     def __init__(self, *pools: Pool, held: Sequence[int] = (8, 4, 4)) -> None:
         super().__init__([(8,), (8,)])
-        self.cell.set_pools(Pools(pools), None, 0, "ada")
+        self.cell.pools.set(Pools(pools), None, 0, "ada")
         left = [8, 8]
         for tasks in held:
             where = next(i for i, room in enumerate(left) if room >= tasks)
@@ -120,7 +120,7 @@ class Slots(CellWithResidents):
     def look(self) -> ArraySnapshot:
         copy = self.snapshot(self.work)
         assert isinstance(copy, ArraySnapshot)
-        copy.pools, copy.resources = self.cell.pools(), tuple(self.cell.dimensions.names)
+        copy.pools, copy.resources = self.cell.pools.get(), tuple(self.cell.dimensions.names)
         return copy
 
     def evict(self, policy: HadoopPreemption, at: float) -> dict[str, int]:

@@ -27,18 +27,18 @@ def near(job_id: str, asked: int, *places: Place, maps: int) -> JobSpec:
 
 
 def where(found: Rig, job_id: str = "a") -> Counter[int]:
-    runs = [run for run in found.other.runs(range(10)) if run.job == job_id and not run.leaving]
+    runs = [run for run in found.other.machines.runs(range(10)) if run.job == job_id and not run.leaving]
     return Counter({run.machine: ranges.count(run.tasks) for run in runs})
 
 
 def finish_maps(found: Rig, maps: int, near: str) -> None:
     """The worker finishes the maps of a set."""
     (machine,) = where(found)
-    (run,) = (run for run in found.other.runs([machine]) if run.job == "a")
+    (run,) = (run for run in found.other.machines.runs([machine]) if run.job == "a")
     worker = Worker(machine, run.placement, int(run.tasks))
     for shard in ranges.indices(near):
-        assert found.other.claim_shard("a", worker, maps, 1, 0, (near,)).shard == shard
-        assert found.other.end_shard("a", "words", worker, "map", shard, 1_000)
+        assert found.other.shards.claim("a", worker, maps, 1, 0, (near,)).shard == shard
+        assert found.other.shards.end("a", "words", worker, "map", shard, 1_000)
 
 
 def test_workers_are_divided_among_the_machines_with_the_input() -> None:
@@ -57,15 +57,15 @@ def test_a_worker_goes_where_maps_are_left() -> None:
     assert first in (6, 4)
     mine, other, after = ("0-2", "3-4", 4) if first == 6 else ("3-4", "0-2", 6)
     finish_maps(found, 6, mine)
-    found.other.set_machine_state(first, MachineState.DRAINED, 0, "ada")
+    found.other.machines.set_state(first, MachineState.DRAINED, 0, "ada")
     found.end("a", how=EndKind.EVICTED)
-    found.other.set_machine_state(first, MachineState.UP, 0, "ada")
+    found.other.machines.set_state(first, MachineState.UP, 0, "ada")
     found.until_placed("a")
     assert where(found) == {after: 1}
     finish_maps(found, 6, other)
     began = found.clock.seconds
     for machine in (4, 6):
-        found.other.set_machine_state(machine, MachineState.DRAINED, 0, "ada")
+        found.other.machines.set_state(machine, MachineState.DRAINED, 0, "ada")
     found.end("a", how=EndKind.EVICTED)
     found.until_placed("a")
     assert found.clock.seconds - began < 5, "no maps with a location are left, so it waits for no machine"
@@ -77,8 +77,8 @@ def test_the_map_of_a_lost_worker_is_left() -> None:
     found.submit(near("a", 1, Place(1, 2, ["m7"], ""), maps=5))
     found.until_placed("a")
     finish_maps(found, 5, "0")
-    (run,) = found.other.runs([7])
-    assert found.other.claim_shard("a", Worker(7, run.placement, 0), 5, 1, 0, ("1",)).shard == 1
+    (run,) = found.other.machines.runs([7])
+    assert found.other.shards.claim("a", Worker(7, run.placement, 0), 5, 1, 0, ("1",)).shard == 1
     found.end("a", how=EndKind.EVICTED)
     found.until_placed("a")
     assert where(found) == {7: 1}
@@ -108,5 +108,5 @@ def test_surplus_waits_for_no_place() -> None:
     found.until_placed("a")
     pass_looks(found)
     assert where(found) == {0: 1, 1: 1, 2: 1, 3: 1}
-    workers = next(run for run in found.other.runs(range(4)) if run.group == 0)
+    workers = next(run for run in found.other.machines.runs(range(4)) if run.group == 0)
     assert workers.machine == 2

@@ -61,12 +61,12 @@ def test_sleeping_jobs_are_tried_soon_after_room_is_freed() -> None:
 
 def test_a_machine_that_joins_or_comes_back_is_room_freed() -> None:
     rig = Rig((100, 100))
-    rig.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+    rig.other.machines.set_state(0, MachineState.DRAINED, 0, "ada")
     rig.submit(spec("a"), spec("b"))
     rig.until(lambda: len(rig.scheduler.queue.blocked) == 2)
     rig.join((100, 100))
     rig.until(lambda: rig.figures.tasks == 1)
-    rig.other.set_machine_state(0, MachineState.UP, 0, "ada")
+    rig.other.machines.set_state(0, MachineState.UP, 0, "ada")
     rig.until_placed("a", "b")
     rig.check()
 
@@ -146,20 +146,20 @@ def test_jobs_blocked_by_a_limit_do_not_keep_others_out() -> None:
     found = batch("blocked")
     found.jobs_per_call = 2
     rig = Rig(*ROOMY, scheduler=found)
-    rig.other.set_limits("batch", Limits((None, None), precedence=(0, 5)), 0, "ada")
+    rig.other.pools.set_limits("batch", Limits((None, None), precedence=(0, 5)), 0, "ada")
     blocked = rig.submit(*(spec(f"blocked{i}", precedence=9) for i in range(40)))
     rig.until(lambda: rig.figures.transactions >= 40)
     rig.submit(spec("small", precedence=1))
     rig.until_placed("small")
     assert rig.figures.conflicts == 0
-    rig.other.set_limits("batch", Limits((None, None)), 0, "ada")
+    rig.other.pools.set_limits("batch", Limits((None, None)), 0, "ada")
     rig.until_placed(*blocked)
     rig.check()
 
 
 def test_room_held_by_a_claim_that_is_refused_wakes_who_sleeps_for_it() -> None:
     rig = Rig((100, 100))
-    rig.other.set_limits("batch", Limits((None, None), precedence=(0, 5)), 0, "ada")
+    rig.other.pools.set_limits("batch", Limits((None, None), precedence=(0, 5)), 0, "ada")
     rig.submit(spec("blocked", precedence=9), spec("sleeper"))
     rig.until_commit()
     assert len(rig.scheduler.queue.blocked) == 1, "the blocked job took the only room"
@@ -210,7 +210,7 @@ def test_a_stopped_job_is_dropped() -> None:
     rig = Rig(*ROOMY)
     rig.submit(spec("stopped", 4))
     rig.until_commit()
-    rig.other.stop("stopped", 0, "ada")
+    rig.other.jobs.stop("stopped", 0, "ada")
     rig.rest()
     assert (rig.placed("stopped"), len(rig.scheduler.queue.ready), rig.scheduler.working) == (0, 0, {})
 
@@ -286,11 +286,11 @@ def test_a_job_that_only_conflicts_is_abandoned_in_the_store() -> None:
             rig.scheduler.disown(lambda job_id: job_id == "a")
             rig.step()
         rig.foreign(f"f{i}", 0, 1)
-        rig.other.set_machine_capacity(0, (100, 100), 0, "ada")
+        rig.other.machines.set_capacity(0, (100, 100), 0, "ada")
         rig.step()
         rig.until(lambda: not rig.scheduler.working)
         rig.end(f"f{i}")
-        rig.other.set_machine_capacity(0, (200, 200), 0, "ada")
+        rig.other.machines.set_capacity(0, (200, 200), 0, "ada")
     rig.until(lambda: rig.job("a").state is JobState.ABANDONED)
     assert rig.figures.abandoned_jobs == 1
     assert rig.facts("abandon") == [("a", "1")]
@@ -309,7 +309,7 @@ def test_an_abandoned_job_says_whether_its_tasks_run_on() -> None:
     for job_id in ("a", "b"):
         rig.foreign(job_id, 0, 1)
     rig.live.answer(Reread((), ("a", "b")))
-    while rig.cell.housekeep(0, "batch/0").more:
+    while rig.cell.jobs.housekeep(0, "batch/0").more:
         continue
     assert (rig.placed("a"), rig.placed("b")) == (0, 1)
 
@@ -327,7 +327,7 @@ def test_told_to_stop_it_finishes_the_attempt_in_hand_and_leaves() -> None:
     rig.live.run()
     assert all(rig.left(job) == 0 for job in jobs), "what was committed is settled"
     assert (rig.figures.tasks, rig.figures.finished_jobs) == (5, 5)
-    assert rig.other.members() == {}
+    assert rig.other.schedulers.members() == {}
     assert rig.facts("leave") == [("batch/0", "2")]
 
 
@@ -336,7 +336,7 @@ def test_told_to_stop_while_idle_it_leaves_without_waiting_again() -> None:
     rig.clock.after(0.1, lambda: setattr(rig.live, "stopping", True))
     rig.live.run()
     assert rig.clock.pauses == [IDLE_SECONDS]
-    assert rig.other.members() == {}
+    assert rig.other.schedulers.members() == {}
 
 
 def test_it_says_when_it_waits_so_that_waiting_is_no_hang() -> None:
@@ -368,8 +368,8 @@ def test_the_wait_of_a_job_is_counted_once_by_whoever_tries_it() -> None:
     rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
     rig.rest()
     assert (rig.figures.wait.count, rig.left("large")) == (1, 1)
-    rig.other.hold("large", 1, "ada")
-    rig.other.release("large", 2, "ada")
+    rig.other.jobs.hold("large", 1, "ada")
+    rig.other.jobs.release("large", 2, "ada")
     rig.rest()
     second = Rig(server=rig.server, member="batch/1")
     second.rest()

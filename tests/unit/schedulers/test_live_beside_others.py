@@ -33,13 +33,13 @@ def test_jobs_that_others_placed_are_dropped_by_one_call(monkeypatch: pytest.Mon
     for job in jobs[:5]:
         assert rig.foreign(job, 0, 2) is Verdict.PLACED
     assert rig.foreign(jobs[5], 1, 1) is Verdict.PLACED
-    whole = rig.cell.job
+    whole = rig.cell.jobs.get
 
     def one(job_id: str) -> Job | None:
         read.append(job_id)
         return whole(job_id)
 
-    monkeypatch.setattr(rig.cell, "job", one)
+    monkeypatch.setattr(rig.cell.jobs, "get", one)
     rig.until(lambda: isinstance(rig.effect, Reread))
     rig.until_placed(jobs[5])
     rig.rest()

@@ -132,7 +132,7 @@ def test_a_real_server_that_cuts_every_connection(store_url: str, moment: str) -
     try:
         rig.other = cell
         rig.join(*ROOMY)
-        cell.submit([spec(f"j{i}", 2) for i in range(8)], 0, "ada")
+        cell.jobs.submit([spec(f"j{i}", 2) for i in range(8)], 0, "ada")
         mine = RedisCell.connect(store_url, name)
         live = LiveDriver(mine, batch("cut"), "batch/0", lambda: 1000.0, lambda _: None, lease_ms=LEASE_MS)
         rig.live, rig.scheduler, rig.cell = live, live.scheduler, mine  # type: ignore[assignment]
@@ -262,7 +262,7 @@ def test_a_zombie_can_commit_nothing() -> None:
     """Halted like a process under SIGSTOP until its lease is gone and another has its name."""
     rig, names = busy()
     rig.expire()
-    rig.other.register_scheduler("batch/0", "another", LEASE_MS, 0)
+    rig.other.schedulers.register("batch/0", "another", LEASE_MS, 0)
     with pytest.raises(Duplicate):
         rig.until(lambda: False, most=50)
     assert {rig.placed(name) for name in names} == {0}
@@ -273,14 +273,14 @@ def test_a_zombie_between_two_commits_of_its_successor() -> None:
     rig, names = busy()
     old = rig.live.membership
     rig.expire()
-    new = rig.other.register_scheduler("batch/0", "another", LEASE_MS, 0)
+    new = rig.other.schedulers.register("batch/0", "another", LEASE_MS, 0)
     zombie = RedisCell(fakeredis.FakeRedis(server=rig.server), "c", Dimensions())
     commits = [Transaction(name, (Claim(0, 0, 2),)) for name in names]
-    rig.other.commit(CommitRequest(new, 1, commits[:1], Position(), 0))
+    rig.other.schedulers.commit(CommitRequest(new, 1, commits[:1], Position(), 0))
     for number in (1, 2, 99):
         with pytest.raises(Fenced):
-            zombie.commit(CommitRequest(old, number, commits[1:2], Position(), 0))
-    rig.other.commit(CommitRequest(new, 2, commits[2:3], Position(), 0))
+            zombie.schedulers.commit(CommitRequest(old, number, commits[1:2], Position(), 0))
+    rig.other.schedulers.commit(CommitRequest(new, 2, commits[2:3], Position(), 0))
     assert [rig.placed(name) for name in names[:3]] == [2, 0, 2]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import fakeredis
 import pytest
 
-from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.schedulers import RedisSchedulers
 from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Verdict
 from omega.schedulers.loop import Committed, Note, Sync
@@ -19,14 +19,14 @@ def test_the_next_call_is_sent_before_the_jobs_of_the_last_reply_are_read(monkey
     found.jobs_per_call = 1
     rig = Rig(*[(1_000, 1_000)] * 10, scheduler=found)
     rig.submit(*(spec(f"j{i}") for i in range(60)))
-    sent, read = list[int](), RedisCell._read_jobs
+    sent, read = list[int](), RedisSchedulers._read_jobs
 
-    def read_jobs(cell: RedisCell, reply: list[Any]) -> Sequence[PendingJob]:
+    def read_jobs(schedulers: RedisSchedulers, reply: list[Any]) -> Sequence[PendingJob]:
         sent.append(rig.cell.link.sent)
-        return read(cell, reply)
+        return read(schedulers, reply)
 
     rig.until(lambda: rig.figures.transactions > 2)
-    monkeypatch.setattr(RedisCell, "_read_jobs", read_jobs)
+    monkeypatch.setattr(RedisSchedulers, "_read_jobs", read_jobs)
     brought = 0
     while rig.figures.transactions < 50:
         rig.until_commit()
@@ -61,7 +61,7 @@ def test_the_log_has_the_version_and_the_time_that_a_call_was_decided_on() -> No
             decided[transaction.job] = seen
         rig.step()
     rig.rest()
-    facts = [fact for fact in rig.other.facts() if fact.event[0] == "place"]
+    facts = [fact for fact in rig.other.log.facts() if fact.event[0] == "place"]
     assert {fact.event[3]: fact.basis and fact.basis[:2] for fact in facts} == decided
     assert {fact.basis and fact.basis.ahead_ms for fact in facts} == {77_000}
     behind = [fact.version - 1 - (fact.basis.since if fact.basis else 0) for fact in facts]
@@ -74,7 +74,7 @@ def test_the_times_of_the_log_are_those_of_the_servers_clock() -> None:
     rig = Rig((1_000, 1_000), server=server)
     rig.submit(spec("j"))
     rig.until_placed("j")
-    (placed,) = (fact for fact in rig.other.facts() if fact.event[0] == "place")
+    (placed,) = (fact for fact in rig.other.log.facts() if fact.event[0] == "place")
     assert seconds * 1000 + micros // 1000 - 1 <= (placed.basis.began_ms if placed.basis else 0) <= rig.other.store_ms()
     assert placed.at_ms < 2_000_000, "the rig's own clock is far behind"
 
@@ -115,7 +115,7 @@ def test_an_attempt_in_vain_is_not_noted_when_the_job_is_placed_soon() -> None:
     rig.clock.pause(1.0)
     rig.submit(spec("last"))
     rig.until_placed("last")
-    assert not [job.id for job in rig.other.jobs() if job.begun], "another scheduler placed what was tried in vain"
+    assert not [job.id for job in rig.other.jobs.all() if job.begun], "another scheduler placed what was tried in vain"
     rig.check()
 
 
@@ -126,11 +126,11 @@ def test_attempts_in_vain_are_noted_together_when_a_tenth_of_a_second_has_passed
     big = [spec(f"big{i}", 1, (200 + i, 200 + i)) for i in range(3)]
     rig.submit(*big, *(spec(f"j{i}") for i in range(9)))
     rig.until_placed(*(f"j{i}" for i in range(9)))
-    assert not any(job.begun for job in rig.other.jobs())
+    assert not any(job.begun for job in rig.other.jobs.all())
     rig.clock.pause(0.11)
     rig.submit(spec("last"))
     rig.until_placed("last")
-    assert [job.id for job in rig.other.jobs() if job.begun] == ["big0", "big1", "big2"]
+    assert [job.id for job in rig.other.jobs.all() if job.begun] == ["big0", "big1", "big2"]
     assert [effect.jobs for effect, _ in rig.answers if isinstance(effect, Note)] == [("big0", "big1", "big2")]
 
 
@@ -139,7 +139,7 @@ def test_a_scheduler_that_ends_notes_its_attempts_first() -> None:
     rig = Rig((100, 100), scheduler=found)
     rig.submit(spec("big", 1, (200, 200)), spec("j"))
     rig.until_placed("j")
-    assert not any(job.begun for job in rig.other.jobs())
+    assert not any(job.begun for job in rig.other.jobs.all())
     rig.live.stopping = True
     rig.live.run()
-    assert [job.id for job in rig.other.jobs() if job.begun] == ["big"]
+    assert [job.id for job in rig.other.jobs.all() if job.begun] == ["big"]

@@ -144,14 +144,14 @@ def test_a_heartbeat_gives_a_strangers_policy_the_number_of_its_scheduler(monkey
     rig = beating.rig
     rig.scheduler.ordering, rig.scheduler.preemption = OwnOrdering(), OwnPreemption()
     for name in ("batch/1", "batch/2", "service/0"):
-        rig.other.register_scheduler(name, "n", LEASE_MS, 0)
+        rig.other.schedulers.register(name, "n", LEASE_MS, 0)
     beating.beat()
     assert peers_of(rig.scheduler)[1:3] == (0, 1), "the loop tells its policies, not the heartbeat"
     rig.until(lambda: peers_of(rig.scheduler)[1:3] == (0, 3))
     rig.expire("batch/1")
     beating.beat()
     rig.until(lambda: peers_of(rig.scheduler)[1:3] == (0, 2))
-    assert rig.other.members()["batch/0"][2]["uses_pools"] is True
+    assert rig.other.schedulers.members()["batch/0"][2]["uses_pools"] is True
 
 
 @pytest.mark.parametrize("several", [False, True])

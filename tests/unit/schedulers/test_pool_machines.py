@@ -26,10 +26,12 @@ POOLS = Pools((Pool("cpu only"), Pool("g", tree="gpu")), TREES, 1)
 
 def seen(pools: Pools = POOLS) -> Snapshot:
     cell = MemoryCell()
-    cell.register_executor("e", "n", 60_000, 0)
-    cell.join("e", [MachineSpec(f"m{i}", (4, 8), {"gpu": "yes"} if i % 2 else {"zone": "z"}) for i in range(4)], 0)
+    cell.executors.register("e", "n", 60_000, 0)
+    cell.machines.join(
+        "e", [MachineSpec(f"m{i}", (4, 8), {"gpu": "yes"} if i % 2 else {"zone": "z"}) for i in range(4)], 0
+    )
     snapshot = ArraySnapshot(2)
-    snapshot.apply(cell.sync(Position()))
+    snapshot.apply(cell.schedulers.sync(Position()))
     snapshot.pools = pools
     fetch_attributes(pools, snapshot, cell)
     return snapshot
@@ -55,16 +57,16 @@ def test_slots_count_where_all_machines_state_theirs() -> None:
     """A machine that states none is not bounded, so neither is its tree: slots have no total there, and no share."""
     names = Dimensions(("cpu", "user_slots"))
     cell = MemoryCell(dimensions=names)
-    cell.register_executor("e", "n", 60_000, 0)
+    cell.executors.register("e", "n", 60_000, 0)
     for i, slots in enumerate(({"user_slots": 2}, {"user_slots": 6}, {"user_slots": 1}, {})):
         capacity = names.parse_capacity({"cpu": 4} | slots)
-        cell.join("e", [MachineSpec(f"m{i}", capacity, {"gpu": "yes"} if i < 2 else {})], 0)
+        cell.machines.join("e", [MachineSpec(f"m{i}", capacity, {"gpu": "yes"} if i < 2 else {})], 0)
     snapshot = ArraySnapshot(2)
-    snapshot.apply(cell.sync(Position()))
+    snapshot.apply(cell.schedulers.sync(Position()))
     fetch_attributes(POOLS, snapshot, cell)
     assert totals_of(POOLS, snapshot, names.names) == {"default": (8_000, 0), "gpu": (8_000, 8)}
-    cell.set_machine_state(3, MachineState.DRAINED, 1, "ada")
-    snapshot.apply(cell.sync(Position()))
+    cell.machines.set_state(3, MachineState.DRAINED, 1, "ada")
+    snapshot.apply(cell.schedulers.sync(Position()))
     assert totals_of(POOLS, snapshot, names.names) == {"default": (4_000, 1), "gpu": (8_000, 8)}
 
 

@@ -93,7 +93,7 @@ def test_victims_that_went_away_meanwhile_cost_one_attempt_more() -> None:
     commit = found.until_commit()
     found.end("low")  # all of it, and somebody else takes the room
     other = important("other", 1, 50)
-    found.other.submit([other], 0, "ada")
+    found.other.jobs.submit([other], 0, "ada")
     victim = commit.transactions[0].claims[0].machine
     found.foreign("other", victim, 1)
     found.until_placed("high")
@@ -105,10 +105,10 @@ def test_victims_that_went_away_meanwhile_cost_one_attempt_more() -> None:
 def test_a_relation_that_comes_to_hold_permits_evictions_on_machines_that_did_not_change(relation: str) -> None:
     """All tasks on the first machine are known. The second, that of db, is too small for the job."""
     found = rig()
-    found.other.register_executor("simulated", "n", 600_000, 0)
+    found.other.executors.register("simulated", "n", 600_000, 0)
     sizes = [(300, 300), (150, 150)]
-    found.other.join("simulated", [MachineSpec(f"m{size[0]}", size, {"rack": "r"}) for size in sizes], 0)
-    found.other.submit([spec("low", 2), important("firm"), spec("db")], 0, "ada")
+    found.other.machines.join("simulated", [MachineSpec(f"m{size[0]}", size, {"rack": "r"}) for size in sizes], 0)
+    found.other.jobs.submit([spec("low", 2), important("firm"), spec("db")], 0, "ada")
     found.foreign("low", 0, 2)
     found.foreign("firm", 0, 1)
     wants: dict[str, object] = {"job": "db", "domain": "rack"}

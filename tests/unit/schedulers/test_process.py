@@ -45,7 +45,7 @@ class Beating:
 
     def renewed(self) -> bool:
         """Whether a beat that left figures came since this was last asked."""
-        left = self.rig.other.figures()
+        left = self.rig.other.schedulers.figures()
         self.rig.other.client.delete("omega:1:{c}:stats")
         return "batch/0" in left
 
@@ -63,7 +63,7 @@ def test_it_renews_and_leaves_figures(beating: Beating) -> None:
     beating.process.lease_ms = 3 * LEASE_MS
     beating.beat()
     assert int(str(rig.other.client.pttl("omega:1:{c}:lease:batch/0"))) > int(str(before))
-    found = rig.other.figures()["batch/0"]
+    found = rig.other.schedulers.figures()["batch/0"]
     assert (found["tasks"], found["queued"], found["blocked"]) == (1, 0, 1)
 
 
@@ -82,14 +82,14 @@ def test_figures_list_the_jobs_that_a_policy_delays_and_the_reason_is_locality(b
     rig.submit(spec("a"), spec("b"))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == 2)
     beating.beat()
-    assert rig.other.figures()["batch/0"]["delayed"] == {"a": [1_005_000, ""], "b": [1_005_000, ""]}
+    assert rig.other.schedulers.figures()["batch/0"]["delayed"] == {"a": [1_005_000, ""], "b": [1_005_000, ""]}
     assert rig.scheduler.queue.delayed(1) == {"a": (1_005.0, "")}
     assert explain_job(rig.other, rig.job("a"))["reason"] == "LOCALITY"
     assert Room(rig.other).reason(rig.job("b")) == "LOCALITY"
     rig.until_placed("a", "b")
     assert rig.clock.seconds >= 1_005.0
     beating.beat()
-    assert rig.other.figures()["batch/0"]["delayed"] == {}
+    assert rig.other.schedulers.figures()["batch/0"]["delayed"] == {}
 
 
 def test_before_the_scheduler_is_enlisted_there_is_nothing_to_renew(beating: Beating) -> None:
@@ -137,7 +137,7 @@ def test_a_lapsed_lease_is_reported_with_the_membership_it_was_of(beating: Beati
 def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership(
     beating: Beating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig, renew = beating.rig, beating.rig.other.renew_scheduler
+    rig, renew = beating.rig, beating.rig.other.schedulers.renew
     rig.expire()
 
     def slow(*arguments: object) -> list[str]:
@@ -158,8 +158,8 @@ def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership
 
 def test_it_learns_who_lives_and_takes_its_share(beating: Beating) -> None:
     rig = beating.rig
-    rig.other.register_scheduler("batch/1", "n", LEASE_MS, 0)
-    rig.other.register_scheduler("service/0", "n", LEASE_MS, 0)
+    rig.other.schedulers.register("batch/1", "n", LEASE_MS, 0)
+    rig.other.schedulers.register("service/0", "n", LEASE_MS, 0)
     beating.beat()
     assert rig.live.owned == owned("batch/0", ["batch/0", "batch/1"]) != "1" * BUCKETS
     rig.expire("batch/1")
@@ -169,33 +169,33 @@ def test_it_learns_who_lives_and_takes_its_share(beating: Beating) -> None:
 
 def test_a_member_without_a_lease_is_removed(beating: Beating) -> None:
     rig = beating.rig
-    rig.other.register_scheduler("batch/1", "n", LEASE_MS, 0)
-    rig.other.register_scheduler("batch/2", "n", LEASE_MS, 0)
+    rig.other.schedulers.register("batch/1", "n", LEASE_MS, 0)
+    rig.other.schedulers.register("batch/2", "n", LEASE_MS, 0)
     rig.expire("batch/1")
     beating.beat()
-    assert sorted(rig.other.members()) == ["batch/0", "batch/2"]
+    assert sorted(rig.other.schedulers.members()) == ["batch/0", "batch/2"]
     assert rig.facts("lapse") == [("batch/1", "3")]
 
 
 def test_nobody_is_removed_within_one_lease_of_a_start_of_the_store(beating: Beating) -> None:
     """After an outage longer than a lease every lease is gone; their holders must have time to come back."""
     rig = beating.rig
-    rig.other.register_scheduler("batch/1", "n", LEASE_MS, 0)
+    rig.other.schedulers.register("batch/1", "n", LEASE_MS, 0)
     rig.expire("batch/1")
     beating.uptime = LEASE_MS // 1000
     beating.beat()
-    assert "batch/1" in rig.other.members()
+    assert "batch/1" in rig.other.schedulers.members()
     beating.uptime += 1
     beating.beat()
-    assert "batch/1" not in rig.other.members()
+    assert "batch/1" not in rig.other.schedulers.members()
 
 
 def agent(beating: Beating, monkeypatch: pytest.MonkeyPatch, *, uptime: int) -> Rig:
     """A rig with an agent's machine that runs a task; its store knows its uptime in seconds."""
     rig = beating.rig
-    rig.other.set_machine_state(0, MachineState.DOWN, 0, "ada")
-    me = rig.other.register_agent("h1", "n", LEASE_MS, 0)
-    rig.other.join(me.member, [MachineSpec("h1", (1_000, 1_000))], 0)
+    rig.other.machines.set_state(0, MachineState.DOWN, 0, "ada")
+    me = rig.other.executors.register_agent("h1", "n", LEASE_MS, 0)
+    rig.other.machines.join(me.member, [MachineSpec("h1", (1_000, 1_000))], 0)
     rig.submit(spec("a", 2))
     rig.until_placed("a")
     monkeypatch.setattr(rig.other, "store_older_than", lambda milliseconds: uptime * 1000 > milliseconds)
@@ -231,26 +231,26 @@ def test_no_agent_is_given_up_within_one_lease_of_a_start_of_the_store(
 
 def test_a_drained_machine_is_emptied_when_its_time_is_over(beating: Beating, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = agent(beating, monkeypatch, uptime=LONG_UP)
-    rig.other.set_machine_state(1, MachineState.DRAINED, 0, "ada")
-    rig.other.set_deadline(1, 60_000)
+    rig.other.machines.set_state(1, MachineState.DRAINED, 0, "ada")
+    rig.other.machines.set_deadline(1, 60_000)
     look(beating)
     assert rig.placed("a") == 2
-    rig.other.set_deadline(1, 0)
+    rig.other.machines.set_deadline(1, 0)
     look(beating)
     assert rig.counts()["a"] == (2, 0)
     assert [fact[-1] for fact in rig.facts("evicted")] == ["drain"]
-    rig.other.set_machine_state(1, MachineState.UP, 0, "ada")
+    rig.other.machines.set_state(1, MachineState.UP, 0, "ada")
     look(beating)
-    assert rig.other.deadlines() == {}, "a machine that is up again has none"
+    assert rig.other.machines.deadlines() == {}, "a machine that is up again has none"
 
 
 def test_updates_of_its_jobs_are_looked_after(beating: Beating) -> None:
     rig = beating.rig
     rig.submit(spec("a"))
     rig.until_placed("a")
-    rig.other.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0], 0, 0]]}, 1, "ada")
+    rig.other.jobs.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0], 0, 0]]}, 1, "ada")
     beating.beat()
-    found = rig.other.job("a")
+    found = rig.other.jobs.get("a")
     assert found is not None
     assert [group.total for group in found.groups] == [0, 1]
 
@@ -263,15 +263,15 @@ def test_jobs_that_ended_long_ago_are_forgotten_by_the_clock_of_the_store(
     shown = [50 * day]
     monkeypatch.setattr(rig.other, "store_ms", lambda: shown[0])
     rig.submit(spec("a"), spec("b"))
-    rig.other.stop("a", 90 * day, "ada")
+    rig.other.jobs.stop("a", 90 * day, "ada")
     rig.clock.pause(3 * day / 1000)
     look(beating)
     look(beating)
-    assert rig.other.job("a") is not None
+    assert rig.other.jobs.get("a") is not None
     shown[0] += day
     look(beating)
-    assert rig.other.job("a") is None
-    assert rig.other.job("b") is not None
+    assert rig.other.jobs.get("a") is None
+    assert rig.other.jobs.get("b") is not None
 
 
 def test_what_the_ordering_warns_of_is_logged_once_while_it_lasts(
@@ -298,5 +298,5 @@ def test_sizes_that_the_store_refuses_are_logged_and_shown(beating: Beating, mon
     beating.beat()
     beating.beat()
     assert logged == ["job a: too many"]
-    shown = beating.rig.other.figures()["batch/0"]["failing"]
+    shown = beating.rig.other.schedulers.figures()["batch/0"]["failing"]
     assert shown == {"job a: too many": {"a": int((5 + REST_SECONDS) * 1000)}}

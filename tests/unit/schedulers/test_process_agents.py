@@ -12,17 +12,17 @@ from omega.schedulers.process.housekeeping import MOST_CALLS, housekeep
 def test_a_bounded_part_of_what_a_stopped_job_runs_ends_between_two_heartbeats() -> None:
     cell = RedisCell.create(fakeredis.FakeRedis(), "c")
     runs = MOST_CALLS + 2
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec(f"m{i}", (1, 1)) for i in range(runs)], 0)
-    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), runs),))], 0, "ada")
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec(f"m{i}", (1, 1)) for i in range(runs)], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), runs),))], 0, "ada")
     claims = tuple(Claim(machine, 0, 1) for machine in range(runs))
-    cell.commit(
-        CommitRequest(cell.register_scheduler("batch/0", "n", 60_000, 0), 1, [Transaction("a", claims)], Position(), 0)
+    cell.schedulers.commit(
+        CommitRequest(cell.schedulers.register("batch/0", "n", 60_000, 0), 1, [Transaction("a", claims)], Position(), 0)
     )
-    cell.stop("a", 0, "ada")
+    cell.jobs.stop("a", 0, "ada")
     assert housekeep(cell, 0, "batch/0", most=1), "more is due"
-    job = cell.job("a")
+    job = cell.jobs.get("a")
     assert job is not None
     assert job.groups[0].placed == 2
     assert not housekeep(cell, 0, "batch/0", most=1)
-    assert cell.chores() == {}
+    assert cell.jobs.chores() == {}

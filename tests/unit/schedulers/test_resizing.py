@@ -45,11 +45,11 @@ def learn(found: Rig, name: str = "words") -> None:
     """Know an earlier run: maps took 10 s, reduces 5 s."""
     found.submit(job("before-" + name, 1, 1, 1, name=name))
     found.until_placed("before-" + name)
-    (run,) = found.other.runs(range(10))
+    (run,) = found.other.machines.runs(range(10))
     worker = Worker(run.machine, run.placement, 0)
     for phase, milliseconds in (("map", 10_000), ("reduce", 5_000)):
-        found.other.claim_shard("before-" + name, worker, 1, 1, 0)
-        found.other.end_shard("before-" + name, name, worker, phase, 0, milliseconds)
+        found.other.shards.claim("before-" + name, worker, 1, 1, 0)
+        found.other.shards.end("before-" + name, name, worker, phase, 0, milliseconds)
     found.end("before-" + name)
 
 
@@ -100,10 +100,10 @@ def test_nobody_knows_better_before_anything_was_measured() -> None:
     found.until_placed("a")
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 0)
-    run = next(run for run in found.other.runs(range(10)) if run.job == "a")
+    run = next(run for run in found.other.machines.runs(range(10)) if run.job == "a")
     worker = Worker(run.machine, run.placement, int(run.tasks[0]))
-    found.other.claim_shard("a", worker, 60, 10, 0)
-    found.other.end_shard("a", "new", worker, "map", 0, 1_000)
+    found.other.shards.claim("a", worker, 60, 10, 0)
+    found.other.shards.end("a", "new", worker, "map", 0, 1_000)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 54)
 
@@ -149,9 +149,9 @@ def test_surplus_that_is_evicted_is_not_pending() -> None:
     found = rig(MaxParallelism(), [(1_000, 1_000)])
     found.submit(job())
     found.until_placed("a")
-    run = next(run for run in found.other.runs([0]) if run.group == 1)
-    found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
-    found.other.end([TaskEnd(run.machine, run.placement, EndKind.EVICTED, reason="drain")], 0, "simulated")
+    run = next(run for run in found.other.machines.runs([0]) if run.group == 1)
+    found.other.machines.set_state(0, MachineState.DRAINED, 0, "ada")
+    found.other.executors.end([TaskEnd(run.machine, run.placement, EndKind.EVICTED, reason="drain")], 0, "simulated")
     assert sizes(found) == (0, 5, 0, 0)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 0)
@@ -205,19 +205,19 @@ def test_a_job_that_room_does_not_help_takes_no_surplus_away(reason: str) -> Non
     found = rig(MaxParallelism(), [(1_000, 1_000)] * 2)
     found.submit(job())
     found.until_placed("a")
-    batch = found.other.register_scheduler("batch/9", "n", 600_000, 0)
+    batch = found.other.schedulers.register("batch/9", "n", 600_000, 0)
     found.submit(spec("other", 8))
-    found.other.renew_scheduler(batch, 600_000, {"reasons": {"other": [[1, "RESOURCES"], [2, reason]]}})
+    found.other.schedulers.renew(batch, 600_000, {"reasons": {"other": [[1, "RESOURCES"], [2, reason]]}})
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 15)
-    found.other.renew_scheduler(batch, 600_000, {"reasons": {"other": [[2, reason], [3, "RESOURCES"]]}})
+    found.other.schedulers.renew(batch, 600_000, {"reasons": {"other": [[2, reason], [3, "RESOURCES"]]}})
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 7)
 
 
 def test_surplus_is_given_back_to_jobs_of_another_scheduler_of_the_kind() -> None:
     found = rig(MaxParallelism(), [(1_000, 1_000)] * 2)
-    second = found.other.register_scheduler("mapreduce/1", "n", 600_000, 0)
+    second = found.other.schedulers.register("mapreduce/1", "n", 600_000, 0)
     own = found.live.owned = owned("mapreduce/0", ["mapreduce/0", "mapreduce/1"])
     mine, theirs = (next(f"q{i}" for i in range(100) if own[bucket_of(f"q{i}")] == bit) for bit in "10")
     found.submit(job(mine))
@@ -225,7 +225,7 @@ def test_surplus_is_given_back_to_jobs_of_another_scheduler_of_the_kind() -> Non
     pass_looks(found)
     assert sizes(found, mine) == (0, 5, 0, 15)
     found.submit(job(theirs, 3, name="others"))
-    found.other.renew_scheduler(second, 600_000, {"reasons": {theirs: [[1, "RESOURCES"]]}})
+    found.other.schedulers.renew(second, 600_000, {"reasons": {theirs: [[1, "RESOURCES"]]}})
     pass_looks(found)
     assert sizes(found, mine) == (0, 5, 0, 12)
     assert sizes(found, theirs)[0] == 3, "its own scheduler places it"
@@ -237,7 +237,9 @@ def test_under_a_cap_surplus_is_given_back_when_the_cell_fills() -> None:
     found.until_placed("a")
     assert sizes(found) == (0, 5, 0, 7)
     found.submit(spec("other", 4))
-    room = [machine.index for machine in found.other.machines() if machine.capacity[0] - machine.allocated[0] >= 400]
+    room = [
+        machine.index for machine in found.other.machines.all() if machine.capacity[0] - machine.allocated[0] >= 400
+    ]
     assert found.foreign("other", room[0], 4).name == "PLACED"
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 3)
@@ -249,11 +251,11 @@ def test_surplus_is_not_stopped_for_being_of_no_more_use() -> None:
     found.submit(job(maps=20, reduces=2))
     found.until_placed("a")
     assert sizes(found) == (0, 5, 0, 15)
-    runs = [run for run in found.other.runs(range(10)) if run.job == "a" and run.group == 0]
+    runs = [run for run in found.other.machines.runs(range(10)) if run.job == "a" and run.group == 0]
     worker = Worker(runs[0].machine, runs[0].placement, int(runs[0].tasks[0]))
     for shard in range(20):
-        assert found.other.claim_shard("a", worker, 20, 2, 0).shard == shard
-        found.other.end_shard("a", "words", worker, "map", shard, 1_000)
+        assert found.other.shards.claim("a", worker, 20, 2, 0).shard == shard
+        found.other.shards.end("a", "words", worker, "map", shard, 1_000)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 15)
 
@@ -263,21 +265,21 @@ def test_a_job_that_cannot_be_done_gets_no_more_surplus(why: str) -> None:
     found = rig(RelativeSize(2))
     found.submit(job())
     found.until_placed("a")
-    runs = [run for run in found.other.runs(range(10)) if run.job == "a"]
+    runs = [run for run in found.other.machines.runs(range(10)) if run.job == "a"]
     own, surplus = ([run for run in runs if run.group == group] for group in (0, 1))
     if why == "a shard failed too often":
         machines = {run.machine: run for run in own + surplus}
         for run in [*machines.values(), *machines.values()][:TRIES]:
             worker = Worker(run.machine, run.placement, int(run.tasks[0]))
-            assert found.other.claim_shard("a", worker, 1, 1, 10**6).shard == 0
-            assert found.other.end_shard("a", "words", worker, "map", 0, 1, failed_ms=0)
-        progress = found.other.progress("a")
+            assert found.other.shards.claim("a", worker, 1, 1, 10**6).shard == 0
+            assert found.other.shards.end("a", "words", worker, "map", 0, 1, failed_ms=0)
+        progress = found.other.shards.progress("a")
         assert progress is not None
         assert progress.failed
         own = []
     endings = [TaskEnd(run.machine, run.placement, EndKind.FAILED) for run in own]
     endings += [TaskEnd(run.machine, run.placement, EndKind.FAILED, run.tasks[0]) for run in surplus[:1]]
-    found.other.end(endings, 0, "e0")
+    found.other.executors.end(endings, 0, "e0")
     left = sizes(found)[2:]
     pass_looks(found)
     assert sizes(found)[2:] == left
@@ -287,15 +289,15 @@ def test_workers_that_still_wait_when_all_is_done_are_not_waited_for() -> None:
     found = rig(AsAsked(), [(200, 200)])
     found.submit(job(asked=5, maps=1, reduces=1))
     found.until(lambda: sizes(found)[1] == 2)
-    (run,) = [run for run in found.other.runs([0]) if run.job == "a"]
-    found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+    (run,) = [run for run in found.other.machines.runs([0]) if run.job == "a"]
+    found.other.machines.set_state(0, MachineState.DRAINED, 0, "ada")
     worker = Worker(run.machine, run.placement, 0)
     for phase in ("map", "reduce"):
-        found.other.claim_shard("a", worker, 1, 1, 0)
-        found.other.end_shard("a", "words", worker, phase, 0, 1)
+        found.other.shards.claim("a", worker, 1, 1, 0)
+        found.other.shards.end("a", "words", worker, phase, 0, 1)
     pass_looks(found)
     assert sizes(found) == (3, 2, 0, 0), "nobody has given the answer out yet"
-    found.other.end([TaskEnd(0, run.placement, EndKind.FINISHED, "0")], 0, "e0")
+    found.other.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED, "0")], 0, "e0")
     pass_looks(found)
     assert sizes(found) == (0, 1, 0, 0)
 
@@ -376,8 +378,10 @@ def test_workers_that_end_before_a_new_size_are_no_fault(how: EndKind, tasks: st
     found = rig(RelativeSize(2))
     found.submit(job(asked=3, maps=3))
     found.until_placed("a")
-    runs = [run for run in found.other.runs(range(10)) if run.job == "a"]
-    found.other.end([TaskEnd(run.machine, run.placement, how, tasks) for run in runs if run.group == 0], 0, "e0")
+    runs = [run for run in found.other.machines.runs(range(10)) if run.job == "a"]
+    found.other.executors.end(
+        [TaskEnd(run.machine, run.placement, how, tasks) for run in runs if run.group == 0], 0, "e0"
+    )
     assert resize(Resize({"a": {0: 0}, "gone": {0: 1}}), found.other, 0, "mapreduce/0") == Resized([])
 
 

@@ -79,11 +79,11 @@ def rig_with(
 
 def due(rig: Rig) -> None:
     rig.other.store_ms = lambda: NOW_MS + RETRY_MS  # type: ignore[method-assign]
-    rig.other.housekeep(NOW_MS + RETRY_MS, "batch/foreign")
+    rig.other.jobs.housekeep(NOW_MS + RETRY_MS, "batch/foreign")
 
 
 def on(rig: Rig, machine: int) -> set[str]:
-    return {run.job for run in rig.other.runs([machine]) if not run.leaving}
+    return {run.job for run in rig.other.machines.runs([machine]) if not run.leaving}
 
 
 PLACEMENTS: dict[str, Callable[[], Placement]] = {
@@ -126,14 +126,14 @@ def test_a_pool_below_its_share_evicts_for_it_on_the_other_machine_first() -> No
         ["b"], (200, 200), (200, 200), pool="b", ordering=FairPools(), placement=FirstFit(), preemption=preemption
     )
     quick = PreemptionSettings(starvation_timeout=1.0, starvation_tolerance=1.0)
-    rig.other.set_pools(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=quick),)), None, 0, "ada")
+    rig.other.pools.set(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=quick),)), None, 0, "ada")
     for number, machine in enumerate((1, 1, 0, 0)):
         rig.submit(job(f"a{number}", pool="a"))
         rig.foreign(f"a{number}", machine, 1)
     due(rig)
     assert Publisher(rig.other).publish("batch/foreign", NOW_MS, 0)
     copy = rig.live.snapshot
-    copy.pools, copy.resources, copy.epoch = rig.other.pools(), rig.other.dimensions.names, rig.other.epoch()
+    copy.pools, copy.resources, copy.epoch = rig.other.pools.get(), rig.other.dimensions.names, rig.other.pools.epoch()
     rig.until_placed("b")
     assert "b" in on(rig, 1), "the newest tasks are on the machine where it failed"
 

@@ -27,13 +27,13 @@ class Site:
     ) -> None:
         self.kind = kind
         self.cell = MemoryCell("c", Dimensions(("cpu", "memory")))
-        self.cell.register_agent("m0", "n", 600_000, 0)
-        self.cell.join("agent/m0", [MachineSpec("m", (room, 1000))], 0)
-        self.membership = self.cell.register_scheduler(f"{kind}/0", "n", 60_000, 0)
+        self.cell.executors.register_agent("m0", "n", 600_000, 0)
+        self.cell.machines.join("agent/m0", [MachineSpec("m", (room, 1000))], 0)
+        self.membership = self.cell.schedulers.register(f"{kind}/0", "n", 60_000, 0)
         self.rollouts = Rollouts(kind, f"{kind}/0")
         self.now = self.number = 0
         self.health = {"max_down": max_down, "health": {"healthy_after": healthy_ms}, **policy}
-        self.cell.submit([self.spec("old", count)], 0, "ada")
+        self.cell.jobs.submit([self.spec("old", count)], 0, "ada")
         self.tick()
 
     def spec(self, command: str, count: int, **words: Any) -> JobSpec:
@@ -42,28 +42,28 @@ class Site:
 
     @property
     def job(self) -> Job:
-        found = self.cell.job("a")
+        found = self.cell.jobs.get("a")
         assert found is not None
         return found
 
     def update(self, command: str, count: int, *, again: bool = False) -> int:
         wanted = job_update(self.job, self.spec(command, count), again=again)
-        self.cell.update("a", wanted.groups, wanted.spec, self.now, "ada")
+        self.cell.jobs.update("a", wanted.groups, wanted.spec, self.now, "ada")
         return wanted.replaced
 
     def tick(self) -> None:
         """Place what fits, and acknowledge what leaves."""
         for number, group in enumerate(self.job.groups):
-            machine = self.cell.machines()[0]
+            machine = self.cell.machines.all()[0]
             count = min(group.unplaced, machine.capacity[0] - machine.allocated[0])
             if count:
                 self.number += 1
                 claims = (Claim(0, number, count),)
-                self.cell.commit(
+                self.cell.schedulers.commit(
                     CommitRequest(self.membership, self.number, [Transaction("a", claims)], Position(), self.now)
                 )
-        leaving = [run for run in self.cell.runs([0]) if run.leaving]
-        self.cell.end([TaskEnd(0, run.placement, EndKind.LEFT) for run in leaving], self.now, "e0")
+        leaving = [run for run in self.cell.machines.runs([0]) if run.leaving]
+        self.cell.executors.end([TaskEnd(0, run.placement, EndKind.LEFT) for run in leaving], self.now, "e0")
 
     def step(self, ms: int = STEP_MS) -> int | None:
         self.now += ms
@@ -85,7 +85,7 @@ class Site:
             self.step()
             fewest = min(fewest, sum(self.running().values()))
             self.tick()
-            if self.cell.updates().get("a") != "rolling":
+            if self.cell.jobs.updates().get("a") != "rolling":
                 return fewest
         raise AssertionError("the update comes to no end")
 
@@ -95,7 +95,7 @@ def test_all_tasks_are_replaced_one_after_the_other() -> None:
     assert site.update("new", 4) == 4
     assert site.until_settled() == 3
     assert site.running() == {"old": 0, "new": 4}
-    assert site.cell.updates() == {}
+    assert site.cell.jobs.updates() == {}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -141,7 +141,7 @@ def test_who_takes_over_waits_anew_and_then_goes_on() -> None:
 
 def fail_one(site: Site, how: EndKind = EndKind.FAILED) -> None:
     placement, machine, _ = site.job.groups[-1].runs[0]
-    site.cell.end([TaskEnd(machine, placement, how, "0")], site.now, "e0")
+    site.cell.executors.end([TaskEnd(machine, placement, how, "0")], site.now, "e0")
 
 
 @pytest.mark.parametrize(("how", "said"), [(EndKind.FAILED, "1 failed"), (EndKind.FINISHED, "1 ended")])
@@ -152,7 +152,7 @@ def test_it_stops_when_new_tasks_fail(how: EndKind, said: str) -> None:
     site.tick()
     fail_one(site, how)
     site.step()
-    assert site.cell.updates() == {"a": f"stalled of its 1 new tasks {said}"}
+    assert site.cell.jobs.updates() == {"a": f"stalled of its 1 new tasks {said}"}
     assert site.running() == {"old": 2, "new": 0}
     before = site.job
     site.step()
@@ -176,7 +176,7 @@ def test_an_update_that_found_no_machine_and_the_way_back_keep_the_old_tasks() -
     site.update("new", 10)
     for _ in range(8):
         site.step()  # no tick: the new task finds no machine
-    assert site.cell.updates()["a"].startswith("stalled no progress")
+    assert site.cell.jobs.updates()["a"].startswith("stalled no progress")
     site.update("old", 10, again=True)
     for _ in range(8):
         site.step()
@@ -193,10 +193,10 @@ def test_an_update_that_gets_no_further_stops_where_it_is(healthy_ms: int, patie
     site.update("new", 3)
     for _ in range(patience + 2):  # one to begin, one to see how far that is, and then the deadline
         site.step()
-        assert site.cell.updates() == {"a": "rolling"}
+        assert site.cell.jobs.updates() == {"a": "rolling"}
     site.step()
     why = f"no progress for {patience + 1} s: of its 1 new tasks 1 found no machine"
-    assert site.cell.updates() == {"a": f"stalled {why}"}
+    assert site.cell.jobs.updates() == {"a": f"stalled {why}"}
     assert site.running() == {"old": 2, "new": 0}
 
 
@@ -208,7 +208,7 @@ def test_each_new_task_that_works_gives_an_update_its_time_again() -> None:
             site.step()
         site.tick()
     assert site.until_settled() == 3
-    assert site.cell.updates() == {}
+    assert site.cell.jobs.updates() == {}
 
 
 def test_a_task_that_does_not_start_holds_an_update_up_too() -> None:
@@ -216,13 +216,13 @@ def test_a_task_that_does_not_start_holds_an_update_up_too() -> None:
     site.update("new", 2)
     site.step()
     site.number += 1
-    site.cell.commit(
+    site.cell.schedulers.commit(
         CommitRequest(site.membership, 1 + site.number, [Transaction("a", (Claim(0, 1, 1),))], Position(), site.now)
     )
     assert site.running() == {"old": 1, "new": 1}, "what left its place was not acknowledged"
     for _ in range(4):
         site.step()
-    assert site.cell.updates()["a"].endswith(
+    assert site.cell.jobs.updates()["a"].endswith(
         "of its 1 new tasks 1 have a machine, and wait there for stopped tasks to end"
     )
 
@@ -235,21 +235,21 @@ def test_an_update_whose_new_tasks_run_and_are_never_ready_says_so() -> None:
     site.tick()
     for _ in range(9):
         site.step()
-    assert site.cell.updates()["a"].endswith(" s: of its 2 new tasks 2 run, and are not ready")
+    assert site.cell.jobs.updates()["a"].endswith(" s: of its 2 new tasks 2 run, and are not ready")
 
 
 def test_a_held_job_has_time() -> None:
     site = Site(2, room=2, progress_deadline=2 * STEP_MS)
     site.update("new", 2)
     site.step()
-    site.cell.hold("a", site.now, "ada")
+    site.cell.jobs.hold("a", site.now, "ada")
     for _ in range(9):
         site.step()
-    site.cell.release("a", site.now, "ada")
+    site.cell.jobs.release("a", site.now, "ada")
     site.step()
     site.tick()
     site.until_settled()
-    assert site.cell.updates() == {}
+    assert site.cell.jobs.updates() == {}
 
 
 def test_the_next_look_is_soon_and_when_a_task_has_proven_itself() -> None:
@@ -261,7 +261,7 @@ def test_the_next_look_is_soon_and_when_a_task_has_proven_itself() -> None:
     assert site.step(LOOK_MS) == LOOK_MS, "the new task is seen to run"
     assert site.step(600) == LOOK_MS
     assert site.step(100) == LOOK_MS, "it has proven itself"
-    assert site.cell.updates() == {}
+    assert site.cell.jobs.updates() == {}
 
 
 def test_an_update_where_nothing_happens_is_looked_at_ever_more_rarely() -> None:
@@ -290,7 +290,7 @@ def test_a_step_that_was_decided_on_old_totals_is_not_taken(monkeypatch: pytest.
         site.tick()
     before = site.job
     with monkeypatch.context() as patched:
-        patched.setattr(site.cell, "job", lambda _: late)
+        patched.setattr(site.cell.jobs, "get", lambda _: late)
         Rollouts("service", "service/1").step(site.cell, EVERY, site.now)
     assert site.job == before
 
@@ -330,25 +330,27 @@ def test_the_update_of_a_job_that_ended_is_settled(stop: bool, left: Mapping[str
     site = Site(1, room=1)
     site.update("new", 1)
     if stop:
-        site.cell.stop("a", 1, "ada")
+        site.cell.jobs.stop("a", 1, "ada")
     else:
         fail_one_of_old = site.job.groups[0].runs[0]
-        site.cell.end([TaskEnd(0, fail_one_of_old[0], EndKind.FINISHED)], 1, "e0")
+        site.cell.executors.end([TaskEnd(0, fail_one_of_old[0], EndKind.FINISHED)], 1, "e0")
     site.step()
-    assert site.cell.updates() == left
+    assert site.cell.jobs.updates() == left
 
 
 def test_a_stalled_update_is_forgotten_when_its_job_is_no_longer_kept() -> None:
     site = Site(1, room=1)
     site.update("new", 1)
-    site.cell.settle("a", "fails", 1, "service/0")
+    site.cell.jobs.settle("a", "fails", 1, "service/0")
     site.step()
-    assert site.cell.updates() == {"a": "stalled fails"}
+    assert site.cell.jobs.updates() == {"a": "stalled fails"}
     site.cell.keep_jobs = 0
-    site.cell.stop("a", 1, "ada")
-    site.cell.end([TaskEnd(0, run.placement, EndKind.FAILED) for run in site.cell.runs([0])], 1, "m0")
+    site.cell.jobs.stop("a", 1, "ada")
+    site.cell.executors.end(
+        [TaskEnd(0, run.placement, EndKind.FAILED) for run in site.cell.machines.runs([0])], 1, "m0"
+    )
     site.step()
-    assert site.cell.updates() == {}
+    assert site.cell.jobs.updates() == {}
 
 
 def test_others_look_after_other_buckets_and_kinds() -> None:

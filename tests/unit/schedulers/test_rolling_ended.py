@@ -14,9 +14,9 @@ from tests.unit.schedulers.test_rolling import STEP_MS, Site
 
 def finish(site: Site, group: int, tasks: int) -> None:
     for placement, machine, _ in site.job.groups[group].runs[:tasks]:
-        (run,) = [run for run in site.cell.runs([machine]) if run.placement == placement]
+        (run,) = [run for run in site.cell.machines.runs([machine]) if run.placement == placement]
         first = run.tasks.partition("-")[0]
-        site.cell.end([TaskEnd(machine, placement, EndKind.FINISHED, first)], site.now, "e0")
+        site.cell.executors.end([TaskEnd(machine, placement, EndKind.FINISHED, first)], site.now, "e0")
 
 
 def test_tasks_that_finish_count_as_available_and_are_not_run_again() -> None:
@@ -34,7 +34,7 @@ def test_tasks_that_finish_count_as_available_and_are_not_run_again() -> None:
     assert site.job.state is JobState.DONE
     assert [group.finished for group in groups] == [3, 7]
     site.step()
-    assert site.cell.updates() == {}
+    assert site.cell.jobs.updates() == {}
 
 
 def test_a_second_update_runs_none_again_that_finished_before_the_first() -> None:
@@ -52,7 +52,7 @@ def test_an_update_takes_back_a_resize() -> None:
     site = Site(3, room=9)
     site.update("old", 5)
     site.until_settled()
-    site.cell.resize("a", {0: 2}, site.now, "ada")
+    site.cell.jobs.resize("a", {0: 2}, site.now, "ada")
     site.update("old", 5)
     site.until_settled()
     assert site.running() == {"old": 5}
@@ -75,10 +75,10 @@ def test_an_update_of_a_job_that_ended_with_its_new_tasks(kind: str, max_down: i
     site.tick()
     why, runs = "exit 3" if how is EndKind.FAILED else "", site.job.groups[1].runs
     ends = [TaskEnd(machine, placement, how, "*", why) for placement, machine, leaving in runs if not leaving]
-    site.cell.end(ends, site.now, "e0")
+    site.cell.executors.end(ends, site.now, "e0")
     assert site.job.state is JobState.DONE
     site.step()
-    assert site.cell.updates() == ({"a": f"stalled {reason}"} if reason else {})
+    assert site.cell.jobs.updates() == ({"a": f"stalled {reason}"} if reason else {})
 
 
 def test_mapreduce_jobs_are_not_updated() -> None:

@@ -12,7 +12,7 @@ def test_a_task_with_a_readiness_command_counts_when_it_was_ready_for_long_enoug
     def ready(*tasks: int) -> None:
         ((placement, machine, _),) = [run for run in site.job.groups[1].runs if not run[2]]
         states = [HealthOf(placement, task, HealthState.READY) for task in tasks]
-        site.cell.report_health(HealthReport(job="a", machine=machine, tasks=states), site.now)
+        site.cell.tasks.report_health(HealthReport(job="a", machine=machine, tasks=states), site.now)
 
     for _ in range(5):
         site.step()
@@ -41,7 +41,7 @@ def test_a_new_task_between_two_attempts_does_not_count() -> None:
     def report(*states: HealthState) -> None:
         (placement, machine, _) = site.job.groups[1].runs[0]
         tasks = [HealthOf(placement, 0, state) for state in states]
-        site.cell.report_health(HealthReport(job="a", machine=machine, tasks=tasks), site.now)
+        site.cell.tasks.report_health(HealthReport(job="a", machine=machine, tasks=tasks), site.now)
 
     report(HealthState.DOWN)
     for _ in range(5):
@@ -59,9 +59,9 @@ def test_a_new_task_that_used_up_its_restarts_fails_the_version() -> None:
     site.step()
     site.tick()
     (placement, machine, _) = site.job.groups[1].runs[0]
-    site.cell.end([TaskEnd(machine, placement, EndKind.RETRIED)], site.now, "e0")
+    site.cell.executors.end([TaskEnd(machine, placement, EndKind.RETRIED)], site.now, "e0")
     site.step()
-    assert site.cell.updates() == {"a": "stalled of its 1 new tasks 1 failed"}
+    assert site.cell.jobs.updates() == {"a": "stalled of its 1 new tasks 1 failed"}
     site.update("old", 2, again=True)
     assert site.until_settled() >= 1
     assert site.running() == {"old": 2, "new": 0}

@@ -16,8 +16,8 @@ COMMAND = {"command": ["true"]}
 def rig_of(make: str) -> Rig:
     made: dict[str, Scheduler] = {"batch": batch("rig"), "service": replace(service("rig"), kind="batch")}
     rig = Rig(*[(1_000, 1_000)] * 9, scheduler=made[make])
-    rig.other.register_agent("real", "n", 600_000, 0)
-    rig.other.join("agent/real", [MachineSpec("real", (300, 300))], 0)
+    rig.other.executors.register_agent("real", "n", 600_000, 0)
+    rig.other.machines.join("agent/real", [MachineSpec("real", (300, 300))], 0)
     return rig
 
 
@@ -30,11 +30,11 @@ def claimed(rig: Rig, job: str) -> set[int]:
 @pytest.mark.parametrize("make", ["batch", "service"])
 def test_commands_go_to_agents_at_the_first_attempt(make: str) -> None:
     rig = rig_of(make)
-    real = rig.other.machine_index("real")
+    real = rig.other.machines.index_of("real")
     rig.submit(replace(spec("runs"), groups=(TaskGroup((100, 100), 4, 5, COMMAND),)))
     rig.until(lambda: rig.placed("runs") == 3)
     rig.rest()
-    assert {run.machine for run in rig.other.runs(range(10))} == {real}
+    assert {run.machine for run in rig.other.machines.runs(range(10))} == {real}
     assert claimed(rig, "runs") == {real}
     rig.submit(replace(spec("passes"), groups=(TaskGroup((1_000, 1_000), 9, 5, COMMAND),), spec={"simulate": True}))
     rig.until_placed("passes")

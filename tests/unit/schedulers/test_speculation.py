@@ -82,7 +82,7 @@ def test_a_scheduler_places_a_copy_of_a_slow_task_on_another_machine() -> None:
     rig.rest()
     machines = {placement: machine for placement, machine, _ in rig.job("a").groups[0].runs}
     rig.clock.seconds += 10
-    rig.other.end([TaskEnd(machines[1], 1, EndKind.FINISHED)], int(rig.clock.seconds * 1000), "e")
+    rig.other.executors.end([TaskEnd(machines[1], 1, EndKind.FINISHED)], int(rig.clock.seconds * 1000), "e")
 
     def look() -> int:
         digest(rig.other, int(rig.clock.seconds * 1000))
@@ -133,7 +133,7 @@ def test_a_task_whose_copies_fail_gets_only_so_many() -> None:
         if asked:
             rig.until(lambda: rig.job("a").groups[1].placed == 1)
             ((placement, machine, _),) = rig.job("a").groups[1].runs
-            rig.other.end([TaskEnd(machine, placement, EndKind.FAILED)], int(rig.clock.seconds * 1000), "e")
+            rig.other.executors.end([TaskEnd(machine, placement, EndKind.FAILED)], int(rig.clock.seconds * 1000), "e")
     rig.end("a")
     rig.check()
 
@@ -147,16 +147,16 @@ def test_only_requests_that_the_store_took_count_for_a_run() -> None:
     rig.rest()
     rig.clock.seconds += 60
     digest(rig.other, int(rig.clock.seconds * 1000))
-    asked, speculate = list[Original](), rig.other.speculate
+    asked, speculate = list[Original](), rig.other.jobs.speculate
 
     def late(job: str, originals: Sequence[Original], *words: Any) -> list[Original]:
         if originals and not asked:
             asked.extend(originals)
             machine, placement, _ = originals[0]
-            rig.other.end([TaskEnd(machine, placement, EndKind.FINISHED)], int(rig.clock.seconds * 1000), "e")
+            rig.other.executors.end([TaskEnd(machine, placement, EndKind.FINISHED)], int(rig.clock.seconds * 1000), "e")
         return speculate(job, originals, *words)
 
-    rig.other.speculate = late  # type: ignore[method-assign, assignment]
+    rig.other.jobs.speculate = late  # type: ignore[method-assign, assignment]
     assert copies.request(rig.other, ALL, 20, rig.clock.seconds, "batch/0") == 1
     assert copies._requested["a"] == {asked[1][1:]: 1}
 
@@ -167,7 +167,7 @@ def test_a_scheduler_takes_over_the_jobs_of_another_one_that_ended() -> None:
     rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"after": 5.0}}))
     rig.until(lambda: rig.left("a") == 0)
     rig.rest()
-    rig.other.submit([JobSpec(f"n{n}", f"n{n}", "service", groups[:1]) for n in range(1_001)], 0, "ada")
+    rig.other.jobs.submit([JobSpec(f"n{n}", f"n{n}", "service", groups[:1]) for n in range(1_001)], 0, "ada")
     rig.clock.seconds += 60
     digest(rig.other, int(rig.clock.seconds * 1000))
     others = "".join("0" if bucket == bucket_of("a") else "1" for bucket in range(BUCKETS))
@@ -181,10 +181,10 @@ def test_a_scheduler_takes_over_the_jobs_of_another_one_that_ended() -> None:
     rig.clock.seconds = slow
     assert look(others) == 0, "a scheduler has joined, which looks at the job"
     assert look(ALL) == 1
-    assert rig.other.copied_jobs("batch") == ["a"]
+    assert rig.other.jobs.copied("batch") == ["a"]
     rig.end("a")
     assert look(ALL) == 0
-    assert rig.other.copied_jobs("batch") == [], "a job that ended is looked at no more"
+    assert rig.other.jobs.copied("batch") == [], "a job that ended is looked at no more"
 
 
 def test_a_scheduler_reads_the_progress_of_tasks_before_one_has_finished() -> None:
@@ -195,14 +195,14 @@ def test_a_scheduler_reads_the_progress_of_tasks_before_one_has_finished() -> No
     rig.rest()
     digest(rig.other, int(rig.clock.seconds * 1000))
     rig.clock.seconds += 60
-    where = {int(run.tasks): run.machine for run in rig.other.runs([0, 1, 2])}
+    where = {int(run.tasks): run.machine for run in rig.other.machines.runs([0, 1, 2])}
 
     def look() -> int:
         return copies.request(rig.other, ALL, 2, rig.clock.seconds, "batch/0")
 
     assert look() == 0
     for task, percent in ((0, 50), (1, 5)):
-        rig.other.report_progress("a", where[task], [TaskProgress(0, task, percent)])
+        rig.other.tasks.report_progress("a", where[task], [TaskProgress(0, task, percent)])
     assert look() == 1
     assert rig.job("a").groups[1].waiting == "1", "the slower one is copied"
     rig.check()

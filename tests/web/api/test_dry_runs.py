@@ -188,7 +188,7 @@ PARTS = ("/v1/jobs", "/v1/jobs/{", "/v1/jobs/", "/v1/machines", "/v1/pool", "/v1
 async def busy(http: httpx.AsyncClient, omega: Omega, cell: RedisCell) -> RedisCell:
     """A cell with running, waiting, held and ended jobs, a gang on two machines, an update, pools and limits."""
     join(cell, 3)
-    cell.join("here", [MachineSpec("drained", (4000, 4096))], 0)
+    cell.machines.join("here", [MachineSpec("drained", (4000, 4096))], 0)
     pools = [{"name": "p"}, {"name": "p2"}, {"name": "idle"}, {"name": "closed", "users": ["eve"]}]
     assert (await http.put("/v1/pool-file", json={"pools": pools})).is_success
     assert (await http.patch("/v1/limits/service", json={"jobs": 9})).is_success
@@ -209,13 +209,13 @@ async def busy(http: httpx.AsyncClient, omega: Omega, cell: RedisCell) -> RedisC
     omega.user = "bob"
     omega.run("job", "submit", "-", given="{name: his, id: his, kind: service, tasks: [{}]}")
     gang = JobSpec("gang", "gang", "batch", (TaskGroup((1000, 1), 2),), 20, Gang.STRICT, {"pool": "p", "user": "ada"})
-    cell.submit([gang], 0, "ada")
+    cell.jobs.submit([gang], 0, "ada")
     member, services = Member(cell), Member(cell, "service/0")
     assert member.place("run", (0, 2), (1, 1)).accepted
     assert member.place("gang", (0, 1), (1, 1), mode=Mode.GANG).accepted
     assert member.place("over", (2, 2)).accepted
-    run = next(run for run in cell.runs([2]) if run.job == "over")
-    cell.end(
+    run = next(run for run in cell.machines.runs([2]) if run.job == "over")
+    cell.executors.end(
         [TaskEnd(2, run.placement, EndKind.FINISHED, "0"), TaskEnd(2, run.placement, EndKind.FAILED, "1", "exit 3")],
         1,
         "here",

@@ -72,7 +72,7 @@ async def send(client: httpx.AsyncClient, method: str, template: str, path: str,
 
 async def test_no_change_is_made_without_its_condition(client: httpx.AsyncClient, cell: RedisCell) -> None:
     await client.post("/v1/jobs/site/hold")
-    before = cell.changed_records(0, 0).version
+    before = cell.log.changed_records(0, 0).version
     for method, template, path in await operations(client, "POST", "PUT", "PATCH", "DELETE"):
         answer = await send(client, method, template, path, headers={"If-Match": '"999999999"'})
         takes = template != "/v1/jobs" and ("{job}" in template or template == "/v1/jobs/update")
@@ -82,7 +82,7 @@ async def test_no_change_is_made_without_its_condition(client: httpx.AsyncClient
             for header in ("If-None-Match", "If-Unmodified-Since", "Idempotency-Key"):
                 answer = await send(client, method, template, path, headers={header: "*"})
                 assert answer.status_code == 422, f"{method} {path} {header}: {answer.status_code} {answer.text}"
-    assert cell.changed_records(0, 0).version == before
+    assert cell.log.changed_records(0, 0).version == before
 
 
 async def test_a_change_that_changes_nothing_is_refused_too(client: httpx.AsyncClient) -> None:

@@ -34,17 +34,17 @@ class Stand:
         self.cell, self.places, self.listens = cell, AgentPlaces(folder, cell.name, "h1"), True
         self.thread = Thread(target=self.answer, daemon=True)
         self.places.make()
-        self.member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-        self.agent = cell.register_agent("h1", "nonce", 60_000, 0)
-        self.index = cell.join(self.agent.member, [MachineSpec("h1", (4_000, 4_096))], 0)[0]
-        cell.submit([JobSpec("talk", "talk", "batch", (TaskGroup((100, 64), 1),))], 0, "ada")
+        self.member = cell.schedulers.register("batch/0", "n", 60_000, 0)
+        self.agent = cell.executors.register_agent("h1", "nonce", 60_000, 0)
+        self.index = cell.machines.join(self.agent.member, [MachineSpec("h1", (4_000, 4_096))], 0)[0]
+        cell.jobs.submit([JobSpec("talk", "talk", "batch", (TaskGroup((100, 64), 1),))], 0, "ada")
         self.numbers, self.placement = 0, 0
 
     def place(self) -> None:
         self.numbers += 1
         transaction = Transaction("talk", (Claim(self.index, 0, 1),))
-        self.cell.commit(CommitRequest(self.member, self.numbers, [transaction], Position(), 0))
-        (run,) = self.cell.runs([self.index])
+        self.cell.schedulers.commit(CommitRequest(self.member, self.numbers, [transaction], Position(), 0))
+        (run,) = self.cell.machines.runs([self.index])
         self.placement = run.placement
         self.make_place()
 
@@ -60,7 +60,7 @@ class Stand:
             file.write(data)
 
     def end(self) -> None:
-        self.cell.end([TaskEnd(self.index, self.placement, EndKind.FINISHED, "0")], 1, self.agent.member)
+        self.cell.executors.end([TaskEnd(self.index, self.placement, EndKind.FINISHED, "0")], 1, self.agent.member)
 
     def stop_listening(self) -> None:
         self.listens = False
@@ -68,10 +68,10 @@ class Stand:
 
     def answer(self) -> None:
         own = RedisCell.connect(self.cell.url, self.cell.name)
-        number = own.executor_number(self.agent.member)
+        number = own.executors.number(self.agent.member)
         with suppress(StoreError):
             while self.listens:
-                answer_requests(own, self.places, own.receive(number, wait_seconds=0.1))
+                answer_requests(own, self.places, own.executors.receive(number, wait_seconds=0.1))
         own.close()
 
 
@@ -108,7 +108,7 @@ def test_output_on_another_computer_comes_from_its_agent(stand: Stand, web: http
 
 def test_an_agent_that_does_not_answer_leaves_the_stored_output(stand: Stand, web: httpx.Client) -> None:
     stand.stop_listening()
-    stand.cell.keep_tails({("talk", 0, 0, "stdout"): StoredTail(664_798, b"the end\n").pack()})
+    stand.cell.tasks.keep_tails({("talk", 0, 0, "stdout"): StoredTail(664_798, b"the end\n").pack()})
     found = web.get("/v1/jobs/talk/logs").json()
     assert (found["source"], found["text"], found["cut_bytes"]) == ("store", "the end\n", 664_798)
     assert found["missing"] == "agent away; cut at 4 KiB: 664,798 bytes before it"
@@ -169,7 +169,7 @@ def test_an_agent_that_falls_silent_is_replaced_by_the_stored_output(
         while events.next()[0] != "message":
             pass
         stand.listens = False
-        stand.cell.keep_tails({("talk", 0, 0, "stdout"): b"one\ntwo\n"})
+        stand.cell.tasks.keep_tails({("talk", 0, 0, "stdout"): b"one\ntwo\n"})
         name, _, data = events.next()
         assert (name, data["source"]) == ("source", "store")
         assert events.next()[2] == {"text": "two\n"}

@@ -23,7 +23,7 @@ def cell(store_url: str) -> Iterator[RedisCell]:
 
 
 def _submit(cell: RedisCell, name: str) -> None:
-    cell.submit([JobSpec(name, name, "batch", (TaskGroup((100, 64), 1),))], 0, "ada")
+    cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((100, 64), 1),))], 0, "ada")
 
 
 def test_streams_and_polls_resume_after_a_restart_of_the_server(cell: RedisCell, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_job_poll_returns_when_this_job_changed(cell: RedisCell, tmp_path: Pat
     with serve(Service(cell.url, cell.name), tmp_path) as (_, path), client(path) as web:
         first = web.get("/v1/jobs/one")
         _submit(cell, "three")
-        cell.hold("one", 1, "ada")
+        cell.jobs.hold("one", 1, "ada")
         found = web.get("/v1/jobs/one", params={"index": first.headers["Omega-Index"], "wait": "20s"})
         assert (first.json()["held"], found.json()["held"]) == (False, True)
         quiet = web.get("/v1/jobs/two", params={"index": found.headers["Omega-Index"], "wait": "1s"})

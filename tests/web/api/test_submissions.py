@@ -10,6 +10,7 @@ import pytest
 from omega.cellstate.errors import Unreachable
 from omega.cellstate.model import Limits
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.jobs import RedisJobs
 from omega.client.client import Client
 from omega.web.service import Service
 from tests.cli.conftest import Omega, join
@@ -49,7 +50,7 @@ async def test_the_answer_is_that_of_the_command(http: httpx.AsyncClient, omega:
 
 async def test_a_plan_counts_limits(http: httpx.AsyncClient, cell: RedisCell) -> None:
     join(cell, 2)
-    cell.set_limits("batch", Limits((3_000, None)), 1, "ada")
+    cell.pools.set_limits("batch", Limits((3_000, None)), 1, "ada")
     plan = (await http.post("/v1/jobs/plan", json=[job("a"), job("b")])).json()
     rows = [(row["placed"], row["unplaced"], row["reason"]) for row in plan["jobs"]]
     assert rows == [(2, 0, None), (1, 1, "LIMIT")]
@@ -209,26 +210,26 @@ async def test_one_key_is_for_the_jobs_of_its_first_request(http: httpx.AsyncCli
         rows = [(row["id"], row["name"], row["tasks"], row["status"]) for row in again.json()["jobs"]]
         assert rows == [(row["id"], row["name"], row["tasks"], "unchanged") for row in first.json()["jobs"]]
     assert (await sent(one, two, job("c"))).status_code == 409, "also after what happened to the jobs"
-    assert {each.name for each in cell.jobs()} == {"a", "b"}
+    assert {each.name for each in cell.jobs.all()} == {"a", "b"}
     again = await http.post("/v1/jobs/b/rerun", json={"name": "other"})
     assert again.status_code == 201, again.text
-    assert "submission" not in cell.specs([again.json()["jobs"][0]["id"]]).popitem()[1]
+    assert "submission" not in cell.jobs.specs([again.json()["jobs"][0]["id"]]).popitem()[1]
 
 
 async def test_jobs_of_a_key_that_were_not_sent_the_first_time_are_submitted(
     http: httpx.AsyncClient, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, jobs, before = {"Idempotency-Key": "half"}, [job(f"h{i}") for i in range(4)], RedisCell.submit
+    key, jobs, before = {"Idempotency-Key": "half"}, [job(f"h{i}") for i in range(4)], RedisJobs.submit
 
-    def fails(self: RedisCell, specs: Any, *more: Any, **options: Any) -> Any:
+    def fails(self: RedisJobs, specs: Any, *more: Any, **options: Any) -> Any:
         if any(spec.name == "h2" for spec in specs):
             raise Unreachable("the store is away")
         return before(self, specs, *more, **options)
 
     monkeypatch.setattr("omega.submission.CHUNK", 2)
-    monkeypatch.setattr(RedisCell, "submit", fails)
+    monkeypatch.setattr(RedisJobs, "submit", fails)
     assert (await http.post("/v1/jobs", json=jobs, headers=key)).status_code == 503
-    monkeypatch.setattr(RedisCell, "submit", before)
+    monkeypatch.setattr(RedisJobs, "submit", before)
     answer = (await http.post("/v1/jobs", json=jobs, headers=key)).json()["jobs"]
     assert [(row["name"], row["status"]) for row in answer] == [
         ("h0", "unchanged"), ("h1", "unchanged"), ("h2", "submitted"), ("h3", "submitted"),

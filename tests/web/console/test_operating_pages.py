@@ -171,12 +171,12 @@ async def test_two_pools_are_rebalanced_after_a_preview(pages: Pages, demo: Demo
     edited = fields | {"weight:research": "6", "limit:cpu:production": "2000", "step": "plan"}
     html = await pages.posted(path, edited)
     assert "Fair shares before and after" in words(html)
-    assert demo.cell.pools().by_name["research"].weight is None
+    assert demo.cell.pools.get().by_name["research"].weight is None
     (_, made) = Tags(html).forms[0]
     assert made["step"] == "make"
     answer = await pages.post(path, made)
     assert answer.status_code == 303
-    pools = demo.cell.pools().by_name
+    pools = demo.cell.pools.get().by_name
     assert (pools["research"].weight, pools["production"].limits) == (6, {"cpu": 2_000_000})
     assert pools["production"].guarantee == {"cpu": 400_000}
     assert "version" in words(await pages.posted(path, made, 422))  # changed since the preview
@@ -208,15 +208,15 @@ async def test_a_job_file_is_planned_and_submitted(pages: Pages, demo: DemoCell)
 
 async def test_a_plan_counts_limits(pages: Pages, demo: DemoCell) -> None:
     text = "name: more\nkind: service\nsimulate: true\ntasks: [{count: 3, resources: {memory: 1Mi}, duration: 1h}]\n"
-    used = demo.cell.kinds()["service"].used
-    demo.cell.set_limits("service", Limits((None, used[1] + 2)), 1, "ada")
+    used = demo.cell.pools.kinds()["service"].used
+    demo.cell.pools.set_limits("service", Limits((None, used[1] + 2)), 1, "ada")
     try:
         html = words(await pages.posted("plan", {"text": text, "step": "plan"}))
         assert "2 of 3 tasks would be placed" in html
         assert "1 would be pending: LIMIT" in html
         assert "kind service, memory: " in html
     finally:
-        demo.cell.set_limits("service", Limits((None, None)), 1, "ada")
+        demo.cell.pools.set_limits("service", Limits((None, None)), 1, "ada")
 
 
 async def test_events_are_filtered_and_followed_by_version(pages: Pages) -> None:
@@ -323,13 +323,13 @@ async def test_numbers_of_schedulers_and_pools_link_to_nothing_else(pages: Pages
 
 
 async def test_only_operators_make_a_previewed_change(demo: DemoCell) -> None:
-    before = demo.cell.pools().version
+    before = demo.cell.pools.get().version
     async with visit(Service(demo.url), "submitter") as client:
         pages = Pages(client, demo.cell.name)
         form = {"weight:research": "7", "step": "plan"}
         assert "Fair shares before and after" in words(await pages.posted("pools/change", form))
         assert (await pages.post("pools/change", form | {"step": "make"})).status_code == 403
-    assert demo.cell.pools().version == before
+    assert demo.cell.pools.get().version == before
 
 
 async def test_a_message_stands_on_its_page_alone(pages: Pages) -> None:

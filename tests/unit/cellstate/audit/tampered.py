@@ -107,39 +107,39 @@ def full(store_url: str) -> Iterator[Town]:
 def furnish(town: Town) -> None:
     """Add the records that the town lacks: agents, shards, updates, output, drains, blocked jobs, figures."""
     cell = town.cell
-    agent = cell.register_agent("h1", "nonce-h1", LEASE_MS, 10)
-    index = cell.join(agent.member, [MachineSpec("h1", (4000, 4000), {"rack": "r1", "zone": "z"})], 10)[0]
-    cell.set_machine_attributes(index, {"rack": "r2"}, 10, "ada")
-    cell.submit([job("words", TaskGroup((10, 10), 2, 5, {"command": ["true"], "name": "w"}))], 11, "ada")
+    agent = cell.executors.register_agent("h1", "nonce-h1", LEASE_MS, 10)
+    index = cell.machines.join(agent.member, [MachineSpec("h1", (4000, 4000), {"rack": "r1", "zone": "z"})], 10)[0]
+    cell.machines.set_attributes(index, {"rack": "r2"}, 10, "ada")
+    cell.jobs.submit([job("words", TaskGroup((10, 10), 2, 5, {"command": ["true"], "name": "w"}))], 11, "ada")
     assert town.commit("words", Claim(index, 0, 2)) == 2
     shards(town, index)
-    cell.answer_output("ab" * 8, OutputPart(1, 0, b"a line"))
-    cell.update("words", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
-    cell.settle("words", "new tasks fail", 13, "batch/0")
-    cell.update("held", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
-    cell.keep_tails({("words", 0, 1, "stdout"): b"said", ("words", 0, 1, "stderr"): b"wrong"})
-    cell.submit([job("broad", TaskGroup((1, 1), 300))], 13, "ada")
+    cell.tasks.answer_output("ab" * 8, OutputPart(1, 0, b"a line"))
+    cell.jobs.update("words", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
+    cell.jobs.settle("words", "new tasks fail", 13, "batch/0")
+    cell.jobs.update("held", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
+    cell.tasks.keep_tails({("words", 0, 1, "stdout"): b"said", ("words", 0, 1, "stderr"): b"wrong"})
+    cell.jobs.submit([job("broad", TaskGroup((1, 1), 300))], 13, "ada")
     assert town.commit("broad", Claim(index, 0, 270), Claim(3, 0, 30)) == 300
     assert town.end("broad", 3, EndKind.EVICTED, "280-285", "drain") == 6
-    cell.set_deadline(4, 60_000)
-    cell.set_blocked("batch/0", blocked=True)
-    cell.members()
-    cell.renew_scheduler(
+    cell.machines.set_deadline(4, 60_000)
+    cell.schedulers.set_blocked("batch/0", blocked=True)
+    cell.schedulers.members()
+    cell.schedulers.renew(
         town.members["batch"], LEASE_MS, {"busy_seconds": 0.5, "seconds": 2.5, "conflicts": 1, "accepted": 2}
     )
-    cell.submit([job("late", SMALL, kind="service")], 14, "ada")
-    cell.submit([job("later", SMALL, kind="service")], 15, "ada")
-    cell.note_attempts(["later"], 15, "batch/0")
-    gone = cell.register_scheduler("batch/9", "nonce-9", LEASE_MS, 15)
-    cell.deregister_scheduler(gone, 16)
-    cell.retire(17)
-    cell.join("simulated", [MachineSpec("far", (40, 40), {"zone": "edge"})], 17)
+    cell.jobs.submit([job("late", SMALL, kind="service")], 14, "ada")
+    cell.jobs.submit([job("later", SMALL, kind="service")], 15, "ada")
+    cell.jobs.note_attempts(["later"], 15, "batch/0")
+    gone = cell.schedulers.register("batch/9", "nonce-9", LEASE_MS, 15)
+    cell.schedulers.deregister(gone, 16)
+    cell.jobs.retire(17)
+    cell.machines.join("simulated", [MachineSpec("far", (40, 40), {"zone": "edge"})], 17)
     pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2),
                    Pool("edge", tree="edge", guarantee={"cpu": 40}, lending={"cpu": 10})),
                   (PoolTree(default_parent="team"), PoolTree("edge", "zone == 'edge'")))  # fmt: skip
-    cell.set_pools(Pools((Pool("early"),)), 0, 17, "ada")
+    cell.pools.set(Pools((Pool("early"),)), 0, 17, "ada")
     town.client.hset(town.prefix + "pools", "trees", b"\xc1")  # the next ones replace what nobody can read
-    stored = cell.set_pools(pools, None, 17, "ada")
+    stored = cell.pools.set(pools, None, 17, "ada")
     half = 0.5, 0.5
     share = PoolShare(
         name="team", parent="<Root>", tree="default", weight=1.0, fair_share=half, demand=half, usage=half,
@@ -149,7 +149,7 @@ def furnish(town: Town) -> None:
         number=1, version=stored.version, pools_version=stored.version, at_ms=18, by="batch/0",
         totals={"default": (1, 1), "edge": (40, 40)}, pools={"team": share},
     )  # fmt: skip
-    assert cell.publish_epoch(epoch, 1_000, 18)
+    assert cell.pools.publish_epoch(epoch, 1_000, 18)
     assert_shares(town)
     rarities(town)
     failures(town)
@@ -165,23 +165,25 @@ def shards(town: Town, index: int) -> None:
     """Two jobs share their work by shards on a machine; one has claimed its output directory."""
     cell, worker = town.cell, Worker(index, town.run_of("words", index), 0)
     for phase, failed_ms in (("map", 11), ("map", None), ("reduce", None)):
-        cell.claim_shard("words", worker, 1, 1, 99_999)
-        cell.end_shard("words", "words-name", worker, phase, 0, 20, failed_ms=failed_ms)
-    cell.claim_directory("/data/words", "words", expire_ms=600_000)
-    cell.claim_jobs(["words"], cell.name, expire_ms=600_000)
-    cell.submit([job("counts", SMALL)], 12, "ada")
+        cell.shards.claim("words", worker, 1, 1, 99_999)
+        cell.shards.end("words", "words-name", worker, phase, 0, 20, failed_ms=failed_ms)
+    cell.shards.claim_directory("/data/words", "words", expire_ms=600_000)
+    cell.jobs.claim(["words"], cell.name, expire_ms=600_000)
+    cell.jobs.submit([job("counts", SMALL)], 12, "ada")
     assert town.commit("counts", Claim(index, 0, 2)) == 2
     worker = Worker(index, town.run_of("counts", index), 0)
-    cell.claim_shard("counts", worker, 3, 2, 12)
-    cell.end_shard("counts", "counts-name", worker, "map", 0, 20, level=1)
-    cell.claim_shard("counts", worker, 3, 2, 12)
+    cell.shards.claim("counts", worker, 3, 2, 12)
+    cell.shards.end("counts", "counts-name", worker, "map", 0, 20, level=1)
+    cell.shards.claim("counts", worker, 3, 2, 12)
 
 
 def assert_shares(town: Town) -> None:
     """A job of one pool evicts a task of another, under an assertion on both."""
     task = TaskGroup((10, 10), 3)
-    town.cell.submit([JobSpec(pool, pool, "batch", (task,), spec={"pool": pool}) for pool in ("own", "lab")], 17, "ada")
-    (index,) = town.cell.join("simulated", [MachineSpec("small", (30, 30))], 17)
+    town.cell.jobs.submit(
+        [JobSpec(pool, pool, "batch", (task,), spec={"pool": pool}) for pool in ("own", "lab")], 17, "ada"
+    )
+    (index,) = town.cell.machines.join("simulated", [MachineSpec("small", (30, 30))], 17)
     assert town.commit("own", Claim(index, 0, 3)) == 3
     assertion = Assertion(Threshold(("lab",), (100.0, 100.0)), (Threshold(("own",), (10.0, 10.0)),), 0)
     claim = Claim(index, 0, 1, evict=((town.run_of("own", index), 1),))
@@ -192,75 +194,81 @@ def rarities(town: Town) -> None:
     """Rare facts: jobs held, waiting, abandoned, updated; tasks lost, ended late, optional, without a budget."""
     cell, now = town.cell, [10_000_000]
     cell.store_ms = lambda: now[0]  # type: ignore[method-assign]
-    cell.submit([job("paused", SMALL), job("given-up", SMALL), job("halting", SMALL), job("anew", SMALL)], 18, "ada")
-    cell.hold("paused", 18, "ada")
-    cell.release("paused", 18, "ada")
-    cell.hold("paused", 18, "ada")
+    cell.jobs.submit(
+        [job("paused", SMALL), job("given-up", SMALL), job("halting", SMALL), job("anew", SMALL)], 18, "ada"
+    )
+    cell.jobs.hold("paused", 18, "ada")
+    cell.jobs.release("paused", 18, "ada")
+    cell.jobs.hold("paused", 18, "ada")
     for name, reason in (("anew", "no budget"), ("anew", ""), ("anew", "closed"), ("paused", "no budget")):
-        cell.gate(name, reason, 18, "batch/0")
-    cell.release("anew", 18, "ada")
-    cell.stop("given-up", 18, "batch/0", JobState.ABANDONED)
-    cell.update("anew", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 18, "ada")
-    cell.settle("anew", "", 18, "batch/0")
-    cell.submit([job("one", TaskGroup((1, 1), 1)), job("two", TaskGroup((1, 1), 1))], 18, "ada")
-    cell.submit([JobSpec("both", "both", "batch", (SMALL,), after=(After("one"), After("two")))], 18, "ada")
+        cell.jobs.gate(name, reason, 18, "batch/0")
+    cell.jobs.release("anew", 18, "ada")
+    cell.jobs.stop("given-up", 18, "batch/0", JobState.ABANDONED)
+    cell.jobs.update("anew", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 18, "ada")
+    cell.jobs.settle("anew", "", 18, "batch/0")
+    cell.jobs.submit([job("one", TaskGroup((1, 1), 1)), job("two", TaskGroup((1, 1), 1))], 18, "ada")
+    cell.jobs.submit([JobSpec("both", "both", "batch", (SMALL,), after=(After("one"), After("two")))], 18, "ada")
     assert town.commit("one", Claim(3, 0, 1)) == 1
     assert town.end("one", 3, EndKind.FINISHED) == 1
     lossy = (TaskGroup((1, 1), 3), TaskGroup((1, 1), 2, budget=0), TaskGroup((1, 1), 2, optional=True))
-    cell.submit([JobSpec("lossy", "lossy", "batch", lossy)], 18, "ada")
+    cell.jobs.submit([JobSpec("lossy", "lossy", "batch", lossy)], 18, "ada")
     assert town.commit("lossy", Claim(3, 0, 3), Claim(3, 1, 2), Claim(3, 2, 2)) == 7
-    placements = sorted(run.placement for run in cell.runs([3]) if run.job == "lossy")
+    placements = sorted(run.placement for run in cell.machines.runs([3]) if run.job == "lossy")
     for placement, tasks in zip(placements, ("0-1", "0", "1"), strict=True):
-        assert cell.end([TaskEnd(3, placement, EndKind.LOST, tasks)], 18, "simulated")[0]
-    assert cell.end([TaskEnd(3, placements[0], EndKind.FINISHED, "1", job="lossy")], 18, "simulated") == [1]
+        assert cell.executors.end([TaskEnd(3, placement, EndKind.LOST, tasks)], 18, "simulated")[0]
+    assert cell.executors.end([TaskEnd(3, placements[0], EndKind.FINISHED, "1", job="lossy")], 18, "simulated") == [1]
     now[0] += 1_000
-    assert cell.housekeep(19, "batch/0").queued == 1
-    agent = cell.register_agent("h2", "nonce-h2", LEASE_MS, 20)
-    (index,) = cell.join(agent.member, [MachineSpec("h2", (100, 100))], 20)
+    assert cell.jobs.housekeep(19, "batch/0").queued == 1
+    agent = cell.executors.register_agent("h2", "nonce-h2", LEASE_MS, 20)
+    (index,) = cell.machines.join(agent.member, [MachineSpec("h2", (100, 100))], 20)
     assert town.commit("lossy", Claim(index, 0, 1)) == 1
     for reason in ("No space left on device", ""):
-        cell.report_fitness(agent, [index], reason, 20)
+        cell.executors.report_fitness(agent, [index], reason, 20)
     town.client.delete(f"{town.prefix}lease:{agent.member}")
-    assert cell.deregister_executor(agent, 21, "batch/0")
+    assert cell.executors.deregister(agent, 21, "batch/0")
     assert town.commit("halting", Claim(3, 0, 3)) == 3
-    cell.submit([job("twice", SMALL)], 21, "ada")
+    cell.jobs.submit([job("twice", SMALL)], 21, "ada")
     assert town.commit_each("twice", Claim(3, 0, 1), Claim(3, 0, 2)) == 3
-    cell.stop("halting", 22, "ada")
+    cell.jobs.stop("halting", 22, "ada")
 
 
 def failures(town: Town) -> None:
     """Tasks of a service: one failed and is delayed, one is healthy and one is not."""
     cell = town.cell
-    cell.submit([job("served", TaskGroup((1, 1), 3), kind="service")], 23, "ada")
+    cell.jobs.submit([job("served", TaskGroup((1, 1), 3), kind="service")], 23, "ada")
     assert town.commit("served", Claim(3, 0, 3)) == 3
     placement = town.run_of("served", 3)
     assert town.end("served", 3, EndKind.RETRIED, "2", "exit 3") == 1
     states = [HealthOf(placement, 0, HealthState.READY), HealthOf(placement, 1, HealthState.ASKS)]
-    assert cell.report_health(HealthReport(job="served", machine=3, tasks=states), 23)
+    assert cell.tasks.report_health(HealthReport(job="served", machine=3, tasks=states), 23)
 
 
 def copies(town: Town) -> None:
     """Copies of slow tasks: one was promoted, one was not needed any more, one runs."""
     cell = town.cell
-    cell.submit(
+    cell.jobs.submit(
         [JobSpec("slow", "slow", "batch", (TaskGroup((1, 1), 3), TaskGroup((1, 1), 0, copies=True)))], 24, "ada"
     )
     assert town.commit("slow", Claim(3, 0, 3)) == 3
     placement = town.run_of("slow", 3)
-    cell.report_progress("slow", 3, [TaskProgress(0, task, 40) for task in range(3)])
+    cell.tasks.report_progress("slow", 3, [TaskProgress(0, task, 40) for task in range(3)])
     assert (
-        len(cell.speculate("slow", [Original(3, placement, task) for task in range(3)], Budget(9, 9), 24, "batch/0"))
+        len(
+            cell.jobs.speculate(
+                "slow", [Original(3, placement, task) for task in range(3)], Budget(9, 9), 24, "batch/0"
+            )
+        )
         == 3
     )
     assert town.commit("slow", Claim(0, 1, 1)) == 1
-    assert cell.end([TaskEnd(3, placement, EndKind.LOST, "0")], 24, "simulated") == [1]
-    assert cell.end([TaskEnd(3, placement, EndKind.FINISHED, "1")], 24, "simulated") == [1]
+    assert cell.executors.end([TaskEnd(3, placement, EndKind.LOST, "0")], 24, "simulated") == [1]
+    assert cell.executors.end([TaskEnd(3, placement, EndKind.FINISHED, "1")], 24, "simulated") == [1]
     assert town.commit("slow", Claim(0, 1, 1)) == 1
 
 
 def is_missed(town: Town, log: Log, key: str) -> bool:
     """Whether the audit, in one reading, finds nothing; `log`: that of the town before it was tampered with."""
-    if town.cell.unusable():
+    if town.cell.log.unusable():
         return False
     log = Log(town.cell) if key in ("log", "meta") else log
     looked = look(town.cell, log)

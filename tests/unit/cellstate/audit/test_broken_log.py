@@ -134,5 +134,5 @@ def test_a_broken_fact_is_reported_from_a_trimmed_log(
 
 def test_a_machine_may_be_over_when_it_came_back_smaller_before_the_log_begins(town: Town) -> None:
     town.rewrite_log(str, start=33)
-    assert town.cell.machines()[7].over
+    assert town.cell.machines.all()[7].over
     assert verify(town.cell).ok

@@ -106,25 +106,27 @@ def test_a_gang_that_its_entry_does_not_describe_is_one_by_its_record_alone(fake
     """The client leaves out an id that a call has twice: it cannot know which of the two the store takes."""
     cell = RedisCell.create(fake_redis, "c", Dimensions(("cpu",)))
     gang = JobSpec("twice", "twice", "batch", (TaskGroup((1,), 3),), gang=Gang.YES)
-    cell.submit([gang, gang], 0, "ada")
+    cell.jobs.submit([gang, gang], 0, "ada")
     assert verify(cell).ok
 
 
 def test_an_optional_task_gives_way_to_a_lower_precedence(fake_redis: fakeredis.FakeRedis) -> None:
     cell = RedisCell.create(fake_redis, "c", Dimensions(("cpu",)))
-    cell.register_executor("e", "n", 600_000, 0)
-    cell.join("e", [MachineSpec("m", (4,))], 0)
+    cell.executors.register("e", "n", 600_000, 0)
+    cell.machines.join("e", [MachineSpec("m", (4,))], 0)
     groups = TaskGroup((2,), 1), TaskGroup((2,), 1, optional=True)
-    cell.submit(
+    cell.jobs.submit(
         [JobSpec("shop", "shop", "batch", groups, 9), JobSpec("low", "low", "batch", (TaskGroup((2,), 1),), 1)], 0, "a"
     )
-    member = cell.register_scheduler("batch/0", "n", 600_000, 0)
-    cell.commit(CommitRequest(member, 1, [Transaction("shop", (Claim(0, 0, 1), Claim(0, 1, 1)))], Position(), 0))
+    member = cell.schedulers.register("batch/0", "n", 600_000, 0)
+    cell.schedulers.commit(
+        CommitRequest(member, 1, [Transaction("shop", (Claim(0, 0, 1), Claim(0, 1, 1)))], Position(), 0)
+    )
     wanted = Transaction("low", (Claim(0, 0, 1, seen=0, evict=((2, 1),)),), Mode.INCREMENTAL, Detection.FINE)
-    assert cell.commit(CommitRequest(member, 2, [wanted], Position(), 0)).outcomes[0].placed == 1
+    assert cell.schedulers.commit(CommitRequest(member, 2, [wanted], Position(), 0)).outcomes[0].placed == 1
     report = verify(cell)
     assert report.ok, report.violations
-    job = cell.job("shop")
+    job = cell.jobs.get("shop")
     assert job is not None
     assert [group.total for group in job.groups] == [1, 0], "it was dropped"
 
@@ -148,10 +150,10 @@ def test_facts_name_groups_that_a_job_has(town: Town, edit: tuple[str, str], wha
 
 def test_transactions_of_a_job_in_one_call_are_parted(town: Town) -> None:
     """A machine's number rises with each; without the fact between them it would rise once."""
-    town.cell.submit([job("twice", SMALL)], 40, "ada")
+    town.cell.jobs.submit([job("twice", SMALL)], 40, "ada")
     assert town.commit_each("twice", Claim(3, 0, 1), Claim(3, 0, 1), Claim(0, 0, 1)) == 3
     assert verify(town.cell).ok
-    words = [fact.event[0] for fact in town.cell.facts() if fact.event[0] == "again" or "twice" in fact.event[3:4]]
+    words = [fact.event[0] for fact in town.cell.log.facts() if fact.event[0] == "again" or "twice" in fact.event[3:4]]
     assert words == ["place", "again", "place", "again", "place"]
     assert "again" not in {each.kind for each in events(town.cell, 0, 100)}
     town.replace_fact("again twice", "again high")
@@ -171,17 +173,17 @@ def test_placements_of_a_line_have_the_next_task_where_none_is_stated() -> None:
 def test_an_optional_task_of_an_abandoned_job_gives_way_to_any_precedence_above_0() -> None:
     """No fact says that it is dropped: the job has ended. Tasks of its other groups keep the job's precedence."""
     cell = MemoryCell()
-    cell.register_executor("e0", "n", 600_000, 0)
-    cell.join("e0", [MachineSpec("m0", (4, 8)), MachineSpec("m1", (4, 8))], 0)
-    member = cell.register_scheduler("batch/0", "n", 600_000, 0)
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 8)), MachineSpec("m1", (4, 8))], 0)
+    member = cell.schedulers.register("batch/0", "n", 600_000, 0)
     low = (TaskGroup((4, 4), 1), TaskGroup((4, 4), 1, optional=True))
-    cell.submit([JobSpec("low", "low", "batch", low, 5)], 1, "ada")
-    cell.submit([JobSpec("high", "high", "batch", (TaskGroup((4, 4), 1),), 1)], 1, "ada")
+    cell.jobs.submit([JobSpec("low", "low", "batch", low, 5)], 1, "ada")
+    cell.jobs.submit([JobSpec("high", "high", "batch", (TaskGroup((4, 4), 1),), 1)], 1, "ada")
     claims = Claim(0, 0, 1), Claim(1, 1, 1)
-    cell.commit(CommitRequest(member, 1, [Transaction("low", claims)], Position(), 2))
-    cell.stop("low", 3, "batch/0", JobState.ABANDONED, keep=True)
+    cell.schedulers.commit(CommitRequest(member, 1, [Transaction("low", claims)], Position(), 2))
+    cell.jobs.stop("low", 3, "batch/0", JobState.ABANDONED, keep=True)
     for number, machine in ((2, 0), (3, 1)):
         claim = Claim(machine, 0, 1, evict=((machine + 1, 1),))
-        reply = cell.commit(CommitRequest(member, number, [Transaction("high", (claim,))], Position(), 4))
+        reply = cell.schedulers.commit(CommitRequest(member, number, [Transaction("high", (claim,))], Position(), 4))
         assert reply.outcomes[0].placed == machine, "only the optional task gives way"
     assert verify(cell).violations == ()

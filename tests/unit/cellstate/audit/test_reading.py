@@ -13,6 +13,7 @@ from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.primary import Content
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.image import Image
+from omega.cellstate.redis.log import RedisLog
 from omega.cellstate.redis.records import RawChangedRecords
 from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Claim
@@ -54,10 +55,26 @@ class Hooked:
         return self.client.pipeline(transaction=transaction)
 
 
+class RestlessLog(RedisLog):
+    """A log of which something happens while it is read."""
+
+    def __init__(self, cell: "Restless") -> None:
+        super().__init__(cell, cell.jobs, cell.machines, cell.pools)
+        self.cell = cell
+
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
+        self.cell.hooked.happen(self.cell.hooked.before, "facts")
+        return super().facts(since, most, kinds)
+
+
 class Restless(RedisCell):
     """A cell in which something happens while it is read."""
 
     hooked: Hooked
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.log = RestlessLog(self)
 
     @classmethod
     def of(cls, town: Town) -> "Restless":
@@ -65,10 +82,6 @@ class Restless(RedisCell):
         assert isinstance(cell, cls)
         cell.client = cell.hooked = Hooked(cell.client, town.prefix)  # type: ignore[assignment]
         return cell
-
-    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
-        self.hooked.happen(self.hooked.before, "facts")
-        return super().facts(since, most, kinds)
 
 
 @pytest.fixture
@@ -81,10 +94,10 @@ CHANGES: dict[str, Callable[[Town], object]] = {
     "evict": lambda t: t.commit("high", Claim(2, 0, 1, evict=((t.run_of("low", 2), 1),)), kind="service"),
     "finish": lambda t: t.end("last", 3, EndKind.FINISHED),
     "acknowledge": lambda t: t.end("low", 2, EndKind.LEFT),
-    "lose": lambda t: t.cell.set_machine_state(1, MachineState.DOWN, 9, "ada"),
-    "join": lambda t: t.cell.join("simulated", [MachineSpec("m8", (9, 9)), MachineSpec("m0", (9, 9))], 9),
-    "submit": lambda t: t.cell.submit([job("new", SMALL, kind="other")], 9, "ada"),
-    "stop": lambda t: t.cell.stop("held", 9, "ada"),
+    "lose": lambda t: t.cell.machines.set_state(1, MachineState.DOWN, 9, "ada"),
+    "join": lambda t: t.cell.machines.join("simulated", [MachineSpec("m8", (9, 9)), MachineSpec("m0", (9, 9))], 9),
+    "submit": lambda t: t.cell.jobs.submit([job("new", SMALL, kind="other")], 9, "ada"),
+    "stop": lambda t: t.cell.jobs.stop("held", 9, "ada"),
 }
 
 
@@ -116,10 +129,10 @@ def _only_counters(image: Image, shot: RawChangedRecords) -> None:
 
 def test_a_job_that_ends_and_is_dropped_meanwhile_is_no_violation(town: Town, restless: Restless) -> None:
     town.put("meta", "keep_jobs", 0)
-    restless.hooked.after["jobs"] = [lambda: [town.cell.stop(name, 9, "ada") for name in ("held", "last")]]
+    restless.hooked.after["jobs"] = [lambda: [town.cell.jobs.stop(name, 9, "ada") for name in ("held", "last")]]
     report = verify(restless)
     assert report.ok, report.violations
-    assert "held" not in {each.id for each in town.cell.jobs()}
+    assert "held" not in {each.id for each in town.cell.jobs.all()}
 
 
 def test_a_violation_that_a_second_reading_does_not_show_is_not_reported(town: Town, restless: Restless) -> None:
@@ -135,7 +148,7 @@ def test_a_reading_takes_as_many_looks_as_the_changes_need(
 ) -> None:
     monkeypatch.setattr("omega.cellstate.redis.image.MOST_AT_ONCE", 10)
     many = [job(f"more-{i}", SMALL) for i in range(40)]
-    restless.hooked.after["jobs"] = [lambda: [town.cell.submit([each], 9, "ada") for each in many]]
+    restless.hooked.after["jobs"] = [lambda: [town.cell.jobs.submit([each], 9, "ada") for each in many]]
     report = verify(restless)
     assert report.ok, report.violations
     assert restless.hooked.looks == 4
@@ -171,7 +184,7 @@ def test_a_verification_tells_what_it_reads_and_begins_after_a_version(town: Tow
 
 def test_a_log_trimmed_under_the_reader_is_begun_anew(town: Town, restless: Restless) -> None:
     for i in range(300):
-        town.cell.submit([job(f"filler-{i}", SMALL)], 9, "ada")
+        town.cell.jobs.submit([job(f"filler-{i}", SMALL)], 9, "ada")
     last = town.cell.counters()["version"]
     restless.hooked.before["facts"] = [lambda: town.client.xtrim(town.prefix + "log", minid="31-0", approximate=False)]
     report = verify(restless)
@@ -219,15 +232,15 @@ def test_a_store_that_went_back_in_time_is_read_anew(town: Town, restless: Restl
 
 
 def test_what_is_read_is_what_one_version_holds(town: Town) -> None:
-    reading = town.cell.read_records()
+    reading = town.cell.log.read_records()
     assert reading is not None
     primary, indexes, kept = reading
     assert (primary.version, kept) == (town.cell.counters()["version"], None)
     named = {name: job_id or name for name, job_id in _text(indexes["jobnames"]).items()}
-    assert named == town.cell.job_names()
-    assert primary.arrivals.keys() == {name for ids in town.cell.pending().values() for name in ids}
+    assert named == town.cell.jobs.names()
+    assert primary.arrivals.keys() == {name for ids in town.cell.schedulers.pending().values() for name in ids}
     assert sorted(primary.rows) == list(range(8))
-    assert {*primary.runs} == {*town.cell.runs(range(8))}
+    assert {*primary.runs} == {*town.cell.machines.runs(range(8))}
 
 
 def _text(content: Content) -> dict[str, str]:
@@ -262,7 +275,7 @@ def test_a_new_cell_is_ok(fake_redis: fakeredis.FakeRedis) -> None:
 
 
 def test_a_machine_that_left_is_not_counted(town: Town) -> None:
-    town.cell.set_machine_state(5, MachineState.GONE, 9, "ada")
+    town.cell.machines.set_state(5, MachineState.GONE, 9, "ada")
     report = verify(town.cell)
     assert report.ok, report.violations
     assert report.checked["machines"] == 7

@@ -289,12 +289,12 @@ def test_without_its_fact_a_change_is_listed(town: Town, name: str) -> None:
 def test_a_scheduler_whose_last_number_was_raised_registers_again_and_commits(town: Town) -> None:
     """The store refuses its calls as older ones; with a new incarnation the numbers begin anew."""
     cell, member = town.cell, town.members["batch"]
-    cell.submit([job("later-on", SMALL)], 30, "ada")
+    cell.jobs.submit([job("later-on", SMALL)], 30, "ada")
     town.edit("schedulers", "batch/0", "nonce-batch ", "nonce-batch 9")
     with pytest.raises(Fenced):
         town.commit("later-on", Claim(3, 0, 1))
-    cell.deregister_scheduler(member, 31)
-    town.members["batch"] = cell.register_scheduler("batch/0", "nonce-again", LEASE_MS, 31)
+    cell.schedulers.deregister(member, 31)
+    town.members["batch"] = cell.schedulers.register("batch/0", "nonce-again", LEASE_MS, 31)
     assert town.commit("later-on", Claim(3, 0, 1)) == 1
     town.members["batch"] = member
     assert verify(cell).ok

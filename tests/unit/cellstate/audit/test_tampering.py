@@ -29,7 +29,7 @@ def test_the_cell_has_every_key(everything: Town) -> None:
 
 def test_the_log_has_every_kind_of_fact(everything: Town) -> None:
     """A new kind of fact happens in `furnish`."""
-    there = {fact.event[0] for fact in everything.cell.facts(0, 10_000)}
+    there = {fact.event[0] for fact in everything.cell.log.facts(0, 10_000)}
     assert there == FORMS.keys() - {"restore"}, "a restored cell is made elsewhere"
 
 
@@ -51,7 +51,7 @@ def test_a_key_of_another_type_is_a_violation(everything: Town) -> None:
 
 
 def test_a_job_that_a_person_held_is_held(everything: Town) -> None:
-    everything.cell.hold("part", 99, "ada")
+    everything.cell.jobs.hold("part", 99, "ada")
     assert verify(everything.cell).ok
     everything.job("part", links="")
     said = [v.what for v in verify(everything.cell).violations if v.where == "job part"]

@@ -55,41 +55,43 @@ class Town:
     ) -> int:  # fmt: skip
         self.number += 1
         transaction = Transaction(job_id, claims, mode, Detection.FINE, assertion)
-        reply = self.cell.commit(CommitRequest(self.members[kind], self.number, [transaction], Position(), self.number))
+        reply = self.cell.schedulers.commit(
+            CommitRequest(self.members[kind], self.number, [transaction], Position(), self.number)
+        )
         return reply.outcomes[0].placed
 
     def commit_each(self, job_id: str, *claims: Claim) -> int:
         """Place tasks of a job in one call, with a transaction for each claim."""
         self.number += 1
         transactions = [Transaction(job_id, (claim,)) for claim in claims]
-        reply = self.cell.commit(
+        reply = self.cell.schedulers.commit(
             CommitRequest(self.members["batch"], self.number, transactions, Position(), self.number)
         )
         return sum(outcome.placed for outcome in reply.outcomes)
 
     def run_of(self, job_id: str, machine: int, *, leaving: bool = False) -> int:
         """The placement of a job's tasks on a machine."""
-        runs = self.cell.runs([machine])
+        runs = self.cell.machines.runs([machine])
         return next(run.placement for run in runs if run.job == job_id and run.leaving == leaving)
 
     def end(self, job_id: str, machine: int, how: EndKind, tasks: str = "*", reason: str = "") -> int:
         placement = self.run_of(job_id, machine, leaving=how is EndKind.LEFT)
-        return self.cell.end([TaskEnd(machine, placement, how, tasks, reason)], 9, "simulated")[0]
+        return self.cell.executors.end([TaskEnd(machine, placement, how, tasks, reason)], 9, "simulated")[0]
 
     def populate(self) -> "Town":
         """Live through placements, gangs, evictions of both sorts, every end, and machines that come and go."""
         cell = self.cell
         for kind in ("batch", "service"):
-            self.members[kind] = cell.register_scheduler(f"{kind}/0", f"nonce-{kind}", LEASE_MS, 0)
-        cell.register_executor("simulated", "n", 600_000, 0)
-        cell.join("simulated", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(8)], 0)
-        cell.set_limits("service", Limits((None, 3000), 9), 0, "ada")
+            self.members[kind] = cell.schedulers.register(f"{kind}/0", f"nonce-{kind}", LEASE_MS, 0)
+        cell.executors.register("simulated", "n", 600_000, 0)
+        cell.machines.join("simulated", [MachineSpec(f"m{i}", (4000, 4000)) for i in range(8)], 0)
+        cell.pools.set_limits("service", Limits((None, 3000), 9), 0, "ada")
         jobs = [job("part", SMALL), job("many", SMALL, SMALL), job("low", TaskGroup((1000, 10), 4))]
         jobs += [job("gang", TaskGroup((100, 10), 4), gang=Gang.YES), job("done", TaskGroup((10, 10), 2))]
         jobs += [job("strict", TaskGroup((100, 10), 2), precedence=5, gang=Gang.STRICT), job("halt", SMALL)]
-        cell.submit(jobs, 1, "ada")
-        cell.submit([job("high", TaskGroup((1000, 10), 3), kind="service", precedence=9)], 1, "ada")
-        cell.submit([job("held", SMALL)], 1, "ada", held=True)
+        cell.jobs.submit(jobs, 1, "ada")
+        cell.jobs.submit([job("high", TaskGroup((1000, 10), 3), kind="service", precedence=9)], 1, "ada")
+        cell.jobs.submit([job("held", SMALL)], 1, "ada", held=True)
         assert self.commit("part", Claim(0, 0, 4), Claim(1, 0, 3)) == 7
         assert self.commit("many", Claim(0, 0, 10), Claim(1, 1, 9)) == 19
         assert self.commit("low", Claim(2, 0, 4)) == 4
@@ -102,7 +104,7 @@ class Town:
         assert self.commit("high", Claim(2, 0, 2, evict=victims), kind="service") == 2
         assert self.commit("high", Claim(2, 0, 1), kind="service") == 0
         assert self.commit("halt", Claim(1, 0, 5)) == 5
-        cell.stop("halt", 2, "ada")
+        cell.jobs.stop("halt", 2, "ada")
         assert self.end("halt", 1, EndKind.STOPPED, "0-1") == 2
         assert self.end("many", 0, EndKind.FINISHED, "2,4") == 2
         assert self.end("many", 0, EndKind.FAILED, "5") == 1
@@ -116,19 +118,19 @@ class Town:
     def change_machines(self) -> None:
         """A drained one, one that went down, one that left and came back, a shrunk one, and one that is over."""
         cell = self.cell
-        cell.submit([job("wide", TaskGroup((500, 100), 8))], 3, "ada")
+        cell.jobs.submit([job("wide", TaskGroup((500, 100), 8))], 3, "ada")
         assert self.commit("wide", Claim(6, 0, 5), Claim(7, 0, 3)) == 8
-        cell.set_machine_state(4, MachineState.DRAINED, 3, "ada")
+        cell.machines.set_state(4, MachineState.DRAINED, 3, "ada")
         assert self.end("strict", 5, EndKind.LOST) == 1
-        cell.set_machine_state(5, MachineState.DOWN, 3, "ada")
-        cell.set_machine_state(5, MachineState.GONE, 3, "ada")
-        cell.join("simulated", [MachineSpec("m5", (4000, 4000))], 4)
-        cell.set_machine_capacity(6, (1000, 1000), 4, "ada", [(self.run_of("wide", 6), 3)])
-        cell.join("simulated", [MachineSpec("m7", (1000, 1000))], 4)
-        cell.submit([job("last", TaskGroup((10, 10), 3))], 5, "ada")
+        cell.machines.set_state(5, MachineState.DOWN, 3, "ada")
+        cell.machines.set_state(5, MachineState.GONE, 3, "ada")
+        cell.machines.join("simulated", [MachineSpec("m5", (4000, 4000))], 4)
+        cell.machines.set_capacity(6, (1000, 1000), 4, "ada", [(self.run_of("wide", 6), 3)])
+        cell.machines.join("simulated", [MachineSpec("m7", (1000, 1000))], 4)
+        cell.jobs.submit([job("last", TaskGroup((10, 10), 3))], 5, "ada")
         assert self.commit("last", Claim(3, 0, 2)) == 2
-        cell.submit([JobSpec("next", "next-name", "batch", (SMALL,), after=(After("last"),))], 6, "ada")
-        cell.resize("next", {0: 4}, 7, "ada")
+        cell.jobs.submit([JobSpec("next", "next-name", "batch", (SMALL,), after=(After("last"),))], 6, "ada")
+        cell.jobs.resize("next", {0: 4}, 7, "ada")
 
     # Editing behind its back
 

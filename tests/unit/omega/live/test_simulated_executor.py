@@ -63,7 +63,7 @@ def test_machines_join_in_chunks_and_say_so(monkeypatch: pytest.MonkeyPatch) -> 
     executor = yard.executor("b")
     executor.join([MachineSpec(f"b{i}", (1, 1)) for i in range(5)], joined.append)
     assert joined == [2, 2, 1]
-    assert [m.name for m in yard.cell.machines() if m.executor == executor.number] == [f"b{i}" for i in range(5)]
+    assert [m.name for m in yard.cell.machines.all() if m.executor == executor.number] == [f"b{i}" for i in range(5)]
 
 
 # Leaving and holding
@@ -180,9 +180,11 @@ def test_those_that_wait_long_do_not_keep_others_from_being_asked_about(monkeypa
 
 def test_each_placement_of_a_message_has_the_time_limit() -> None:
     yard = Yard()
-    yard.cell.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 100), 2, 60_000, {"time_limit": 2_000}),))], 0, "ada")
+    yard.cell.jobs.submit(
+        [JobSpec("j", "j", "batch", (TaskGroup((100, 100), 2, 60_000, {"time_limit": 2_000}),))], 0, "ada"
+    )
     claims = (Claim(0, 0, 1, seen=0), Claim(1, 0, 1, seen=0))
-    yard.cell.commit(CommitRequest(yard.member, 1, [Transaction("j", claims)], Position(), 0))
+    yard.cell.schedulers.commit(CommitRequest(yard.member, 1, [Transaction("j", claims)], Position(), 0))
     yard.executors["a"].step(0)
     yard.clock.seconds += 2.1
     assert yard.executors["a"].step(0) == 2
@@ -191,13 +193,17 @@ def test_each_placement_of_a_message_has_the_time_limit() -> None:
 
 def test_the_time_limit_of_an_update_ends_its_new_tasks() -> None:
     yard = Yard()
-    yard.cell.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 100), 1, 60_000),))], 0, "ada")
-    yard.cell.commit(CommitRequest(yard.member, 1, [Transaction("j", (Claim(0, 0, 1, seen=0),))], Position(), 0))
+    yard.cell.jobs.submit([JobSpec("j", "j", "batch", (TaskGroup((100, 100), 1, 60_000),))], 0, "ada")
+    yard.cell.schedulers.commit(
+        CommitRequest(yard.member, 1, [Transaction("j", (Claim(0, 0, 1, seen=0),))], Position(), 0)
+    )
     yard.executors["a"].step(0)
     new = TaskGroup((100, 100), 0, 60_000, {"time_limit": 2_000})
-    yard.cell.update("j", [new], {"groups": [{}, {"time_limit": 2_000}]}, 1, "ada")
-    yard.cell.resize("j", {1: 1}, 1, "ada")
-    yard.cell.commit(CommitRequest(yard.member, 2, [Transaction("j", (Claim(1, 1, 1, seen=0),))], Position(), 0))
+    yard.cell.jobs.update("j", [new], {"groups": [{}, {"time_limit": 2_000}]}, 1, "ada")
+    yard.cell.jobs.resize("j", {1: 1}, 1, "ada")
+    yard.cell.schedulers.commit(
+        CommitRequest(yard.member, 2, [Transaction("j", (Claim(1, 1, 1, seen=0),))], Position(), 0)
+    )
     yard.executors["a"].step(0)
     yard.clock.seconds += 2.1
     yard.executors["a"].step(0)
@@ -209,9 +215,9 @@ def test_a_task_over_its_time_limit_fails_then(speed: float) -> None:
     yard = Yard(speed=speed)
     executor = yard.executors["a"]
     groups = [TaskGroup((100, 100), 1, seconds * 1000, {"time_limit": 4_000}) for seconds in (10, 3)]
-    yard.cell.submit([JobSpec("j", "j", "batch", tuple(groups))], 0, "ada")
+    yard.cell.jobs.submit([JobSpec("j", "j", "batch", tuple(groups))], 0, "ada")
     claims = (Claim(0, 0, 1, seen=0), Claim(1, 1, 1, seen=0))
-    yard.cell.commit(CommitRequest(yard.member, 1, [Transaction("j", claims)], Position(), 0))
+    yard.cell.schedulers.commit(CommitRequest(yard.member, 1, [Transaction("j", claims)], Position(), 0))
     executor.step(0)
     again = yard.executor()
     again.resume()
@@ -220,6 +226,6 @@ def test_a_task_over_its_time_limit_fails_then(speed: float) -> None:
     yard.clock.seconds += 1.0 / speed
     assert executor.step(0) == 1
     assert [(group.finished, group.failed) for group in yard.job("j").groups] == [(0, 1), (1, 0)]
-    assert any("time limit of 4 s" in " ".join(fact.event) for fact in yard.cell.facts())
+    assert any("time limit of 4 s" in " ".join(fact.event) for fact in yard.cell.log.facts())
     assert again.step(0) == 0, "the executor that read its machines afresh knows the limit, and the end is known"
     yard.check()

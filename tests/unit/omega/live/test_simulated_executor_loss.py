@@ -55,14 +55,14 @@ def test_a_full_read_reads_no_jobs_but_those_of_its_runs(
 ) -> None:
     yard.run("mine", 1, seconds=0.0)
     yard.submit("queued", 5)
-    read, jobs_by_id = list[str](), executor.cell.jobs_by_id
+    read, jobs_by_id = list[str](), executor.cell.jobs.by_id
 
     def noted(ids: Sequence[str]) -> dict[str, Job]:
         read.extend(ids)
         return jobs_by_id(ids)
 
-    monkeypatch.setattr(executor.cell, "jobs_by_id", noted)
-    monkeypatch.setattr(executor.cell, "jobs", lambda: pytest.fail("a long queue takes seconds to read"))
+    monkeypatch.setattr(executor.cell.jobs, "by_id", noted)
+    monkeypatch.setattr(executor.cell.jobs, "all", lambda: pytest.fail("a long queue takes seconds to read"))
     executor.resume()
     assert read == ["mine"]
     assert steps(executor) == 1
@@ -102,8 +102,8 @@ def test_a_job_that_comes_while_it_reads_runs_its_full_time(
 
         return reading
 
-    monkeypatch.setattr(executor.cell, "runs", then(executor.cell.runs))
-    monkeypatch.setattr(executor.cell, "jobs", then(executor.cell.jobs))
+    monkeypatch.setattr(executor.cell.machines, "runs", then(executor.cell.machines.runs))
+    monkeypatch.setattr(executor.cell.jobs, "all", then(executor.cell.jobs.all))
     executor.resume()
     assert came == ["late"]
     assert steps(executor) == 0, "its duration is not known from jobs read before it came"
@@ -161,15 +161,15 @@ def test_an_end_whose_answer_is_lost_is_sent_again(
     executor.step(0)
     yard.take_back("leaves")
     yard.clock.seconds += 2
-    end = executor.cell.end
+    end = executor.cell.executors.end
 
     def cut(*arguments: object) -> list[int]:
-        executor.cell.end = end  # type: ignore[method-assign]
+        executor.cell.executors.end = end  # type: ignore[method-assign]
         if acted:
             end(*arguments)  # type: ignore[arg-type]
         raise Unreachable("cut by the test")
 
-    executor.cell.end = cut  # type: ignore[method-assign, assignment]
+    executor.cell.executors.end = cut  # type: ignore[method-assign, assignment]
     with pytest.raises(Unreachable):
         executor.step(0)
     if resumes:

@@ -28,9 +28,9 @@ class Stage:
         machines = [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(2)]
         workload = Workload(machines, residents, arrivals, "made up")
         self.replay = WorkloadReplay(self.cell, workload, self.clock.now, self.pause, speed)
-        self.cell.register_executor("simulated", "n", LEASE_MS, 0)
+        self.cell.executors.register("simulated", "n", LEASE_MS, 0)
         self.replay.join("simulated")
-        self.member: Membership = self.cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
+        self.member: Membership = self.cell.schedulers.register("batch/0", "n", LEASE_MS, 0)
         self.placed = self.commits = 0
         self.seen: list[ReplayProgress] = []
         self.during: Callable[[], object] = lambda: None
@@ -38,14 +38,14 @@ class Stage:
     def pause(self, seconds: float) -> None:
         self.clock.pause(seconds)
         self.during()
-        jobs = [] if self.away else [job for job in self.cell.jobs() if job.pending]
+        jobs = [] if self.away else [job for job in self.cell.jobs.all() if job.pending]
         if jobs:
             self.commits += 1
             transactions = [Transaction(job.id, (Claim(0, 0, job.unplaced),)) for job in jobs]
-            reply = self.cell.commit(CommitRequest(self.member, self.commits, transactions, Position(), 0))
+            reply = self.cell.schedulers.commit(CommitRequest(self.member, self.commits, transactions, Position(), 0))
             self.placed += sum(outcome.placed for outcome in reply.outcomes)
         figures = {"tasks": self.placed, "conflicts": 1, "accepted": max(1, self.placed)}
-        self.cell.renew_scheduler(self.member, LEASE_MS, figures)
+        self.cell.schedulers.renew(self.member, LEASE_MS, figures)
 
     def play(self) -> list[ReplayProgress]:
         self.seen = list(self.replay.run())
@@ -53,7 +53,7 @@ class Stage:
 
     def submitted(self) -> dict[str, float]:
         """When each job was submitted, in seconds since the beginning."""
-        return {job.id: job.submitted_ms / 1000 - 1000.0 for job in self.cell.jobs()}
+        return {job.id: job.submitted_ms / 1000 - 1000.0 for job in self.cell.jobs.all()}
 
 
 @pytest.mark.parametrize("speed", [1.0, 4.0])

@@ -4,6 +4,7 @@ import fakeredis
 
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.tasks import EndKind, TaskEnd
@@ -13,11 +14,11 @@ from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.schedulers.rig import LEASE_MS, Clock
 
 
-class WaitingCell(RedisCell):
-    """A cell whose wait for messages moves the clock instead of passing."""
+class WaitingExecutors(RedisExecutors):
+    """Executors whose wait for messages moves the clock instead of passing."""
 
-    def __init__(self, server: fakeredis.FakeServer, clock: Clock) -> None:
-        super().__init__(fakeredis.FakeRedis(server=server), "c", Dimensions())
+    def __init__(self, cell: RedisCell, clock: Clock) -> None:
+        super().__init__(cell, cell.machines)
         self.clock = clock
 
     def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
@@ -28,13 +29,19 @@ class WaitingCell(RedisCell):
         return found
 
 
+class WaitingCell(RedisCell):
+    def __init__(self, server: fakeredis.FakeServer, clock: Clock) -> None:
+        super().__init__(fakeredis.FakeRedis(server=server), "c", Dimensions())
+        self.executors = WaitingExecutors(self, clock)
+
+
 class Yard:
     """Two machines of 1,000 for each executor, and a scheduler controlled by the test."""
 
     def __init__(self, *names: str, speed: float = 1.0) -> None:
         self.clock, self.server, self.speed = Clock(), fakeredis.FakeServer(), speed
         self.cell = RedisCell.create(fakeredis.FakeRedis(server=self.server), "c")
-        self.member: Membership = self.cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
+        self.member: Membership = self.cell.schedulers.register("batch/0", "n", LEASE_MS, 0)
         self.commits = 0
         self.executors = {name: self.executor(name) for name in names or ("a",)}
         for name, executor in self.executors.items():
@@ -46,7 +53,7 @@ class Yard:
 
     def submit(self, name: str, tasks: int, amount: int = 100, *, seconds: float = 10.0, precedence: int = 0) -> str:
         group = TaskGroup((amount, amount), tasks, int(seconds * 1000))
-        self.cell.submit([JobSpec(name, name, "batch", (group,), precedence, Gang.NO)], 0, "ada")
+        self.cell.jobs.submit([JobSpec(name, name, "batch", (group,), precedence, Gang.NO)], 0, "ada")
         return name
 
     def place(self, name: str, *claims: tuple[int, int], evict: tuple[tuple[int, int], ...] = ()) -> None:
@@ -54,7 +61,7 @@ class Yard:
         self.commits += 1
         made = tuple(Claim(machine, 0, count, seen=0, evict=evict) for machine, count in claims)
         transaction = Transaction(name, made, Mode.INCREMENTAL)
-        reply = self.cell.commit(CommitRequest(self.member, self.commits, [transaction], Position(), 0))
+        reply = self.cell.schedulers.commit(CommitRequest(self.member, self.commits, [transaction], Position(), 0))
         assert reply.outcomes[0].accepted, reply.outcomes
 
     def run(self, name: str, tasks: int, machine: int = 0, **more: float) -> str:
@@ -64,14 +71,14 @@ class Yard:
 
     def placed(self, name: str) -> Run:
         """Where a job's tasks are that are not leaving."""
-        return next(run for run in self.cell.runs(range(6)) if run.job == name and not run.leaving)
+        return next(run for run in self.cell.machines.runs(range(6)) if run.job == name and not run.leaving)
 
     def take_back(self, name: str, tasks: str = "*", how: EndKind = EndKind.EVICTED) -> None:
         run, reason = self.placed(name), "drain" if how is EndKind.EVICTED else ""
-        self.cell.end([TaskEnd(run.machine, run.placement, how, tasks, reason)], 0, "ada")
+        self.cell.executors.end([TaskEnd(run.machine, run.placement, how, tasks, reason)], 0, "ada")
 
     def job(self, name: str) -> Job:
-        found = self.cell.job(name)
+        found = self.cell.jobs.get(name)
         assert found is not None
         return found
 
@@ -81,7 +88,7 @@ class Yard:
         return group.unplaced, group.placed, group.finished
 
     def leaving(self) -> list[str]:
-        return [run.job for run in self.cell.runs(range(6)) if run.leaving]
+        return [run.job for run in self.cell.machines.runs(range(6)) if run.leaving]
 
     def message(self, executor: SimulatedExecutor, *messages: str) -> None:
         """Put a message into an executor's mailbox, as the store does."""

@@ -20,10 +20,10 @@ RACKS = {"m0": "r1", "m1": "r1", "m2": "r2", "m3": ""}
 @pytest.fixture
 def cell() -> MemoryCell:
     made = MemoryCell("near", Dimensions())
-    made.register_executor("e0", "n", 60_000, 0)
+    made.executors.register("e0", "n", 60_000, 0)
     attributes = [{"rack": rack, f"has.{name}": "yes"} if rack else {} for name, rack in RACKS.items()]
     pairs = zip(RACKS, attributes, strict=True)
-    made.join("e0", [MachineSpec(name, (1, 1), attributes=own) for name, own in pairs], 0)
+    made.machines.join("e0", [MachineSpec(name, (1, 1), attributes=own) for name, own in pairs], 0)
     return made
 
 
@@ -81,7 +81,7 @@ def test_machines_by_a_constraint(cell: MemoryCell, monkeypatch: pytest.MonkeyPa
 
 def test_machines_that_are_not_there_are_near_nothing(cell: MemoryCell) -> None:
     """m1 is drained and m9 unknown: the rack of m1 is not near its data; a machine without a rack is near itself."""
-    cell.set_machine_state(1, MachineState.DRAINED, 1, "ada")
+    cell.machines.set_state(1, MachineState.DRAINED, 1, "ada")
     found = near(cell, 0, at("m1"), at("m9"), at("m1", "m9", "m0"))
     assert levels(found, (0, 10, 20)) == [2, 2, 0]
     assert levels(near(cell, 3, at("m3"), at("m0")), (0, 10)) == [0, 2]
@@ -89,12 +89,12 @@ def test_machines_that_are_not_there_are_near_nothing(cell: MemoryCell) -> None:
 
 def test_the_machine_of_the_worker_is_up(cell: MemoryCell) -> None:
     """It runs the worker, which may go on while its machine is drained."""
-    cell.set_machine_state(0, MachineState.DRAINED, 1, "ada")
+    cell.machines.set_state(0, MachineState.DRAINED, 1, "ada")
     assert levels(near(cell, 0, at("m0"), at("m1")), (0, 10)) == [0, 1]
 
 
 def test_names_are_read_without_the_other_machines(cell: MemoryCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell, "machine_count", None)
+    monkeypatch.setattr(cell.machines, "count", None)
     assert levels(near(cell, 0, at("m0"), at("m1")), (0, 10)) == [0, 1]
 
 

@@ -22,9 +22,11 @@ class Told:
 
     def __init__(self, path: Path) -> None:
         self.cell, self.path, self.number = MemoryCell(), path, 0
-        self.cell.register_executor("simulated", "n", 1, 0)
-        self.cell.join("simulated", [MachineSpec(f"m{i}", (1000, 1000), {"rack": f"r{i}"}) for i in range(3)], 0)
-        self.member = self.cell.register_scheduler("batch/0", "n", 1, 0)
+        self.cell.executors.register("simulated", "n", 1, 0)
+        self.cell.machines.join(
+            "simulated", [MachineSpec(f"m{i}", (1000, 1000), {"rack": f"r{i}"}) for i in range(3)], 0
+        )
+        self.member = self.cell.schedulers.register("batch/0", "n", 1, 0)
         self.file = path.open("wb")
         self.recorder = Recorder(self.cell, Writer(self.file))
 
@@ -35,18 +37,20 @@ class Told:
 
     def submit(self, job: str, tasks: int, seconds: float, *, lasting: float = 0, held: bool = False) -> None:
         group = TaskGroup((100, 10), tasks, round(1000 * lasting))
-        self.cell.submit([JobSpec(job, job, "batch", (group,))], self.at(seconds), "ada", held=held)
+        self.cell.jobs.submit([JobSpec(job, job, "batch", (group,))], self.at(seconds), "ada", held=held)
 
     def place(self, job: str, machine: int, count: int, seconds: float) -> int:
         self.number += 1
         transaction = Transaction(job, (Claim(machine, 0, count),))
-        self.cell.commit(CommitRequest(self.member, self.number, [transaction], Position(), self.at(seconds)))
+        self.cell.schedulers.commit(
+            CommitRequest(self.member, self.number, [transaction], Position(), self.at(seconds))
+        )
         return self.cell.placements
 
     def end(
         self, placement: int, machine: int, seconds: float, how: EndKind = EndKind.FINISHED, tasks: str = "*"
     ) -> None:
-        self.cell.end([TaskEnd(machine, placement, how, tasks)], self.at(seconds), "simulated")
+        self.cell.executors.end([TaskEnd(machine, placement, how, tasks)], self.at(seconds), "simulated")
 
     def trace(self, seconds: float) -> Trace:
         self.at(seconds)
@@ -103,9 +107,9 @@ def test_jobs_that_were_held_arrive_when_they_were_released(told: Told) -> None:
     told.submit("a", 1, 1, held=True)
     told.submit("b", 1, 2, held=True)
     told.submit("c", 1, 3)
-    told.cell.release("a", told.at(5), "ada")
-    told.cell.hold("c", told.at(6), "ada")
-    told.cell.stop("c", told.at(7), "ada")
+    told.cell.jobs.release("a", told.at(5), "ada")
+    told.cell.jobs.hold("c", told.at(6), "ada")
+    told.cell.jobs.stop("c", told.at(7), "ada")
     trace = told.trace(9)
     assert [(each.job.id, each.at_seconds) for each in trace.workload.arrivals] == [("c", 3), ("a", 5)]
     assert list(trace.workload.events) == [JobEvent(6, "c", "hold"), JobEvent(7, "c", "stop")]
@@ -114,10 +118,10 @@ def test_jobs_that_were_held_arrive_when_they_were_released(told: Told) -> None:
 
 def test_machines_come_and_go(told: Told) -> None:
     told.recorder.begin()
-    told.cell.set_machine_state(1, MachineState.DOWN, told.at(2), "ada")
-    told.cell.join("simulated", [MachineSpec("m9", (5, 5))], told.at(3))
-    told.cell.set_machine_state(1, MachineState.UP, told.at(4), "ada")
-    told.cell.set_machine_capacity(0, (500, None), told.at(5), "ada")
+    told.cell.machines.set_state(1, MachineState.DOWN, told.at(2), "ada")
+    told.cell.machines.join("simulated", [MachineSpec("m9", (5, 5))], told.at(3))
+    told.cell.machines.set_state(1, MachineState.UP, told.at(4), "ada")
+    told.cell.machines.set_capacity(0, (500, None), told.at(5), "ada")
     events = [each for each in told.trace(9).workload.events if isinstance(each, MachineEvent)]
     assert [(each.at_seconds, each.machine.name, each.machine.capacity, each.up) for each in events] == [
         (2, "m1", (1000, 1000), False), (3, "m9", (5, 5), True), (4, "m1", (1000, 1000), True),

@@ -23,20 +23,20 @@ def wanting(snapshot: Snapshot) -> list[int]:
 
 
 def follow(snapshot: Snapshot, cell: MemoryCell) -> None:
-    snapshot.apply(cell.sync(snapshot.position))
+    snapshot.apply(cell.schedulers.sync(snapshot.position))
 
 
 def look_up(snapshot: Snapshot, cell: MemoryCell) -> list[int]:
     machines = wanting(snapshot)
-    snapshot.describe(machines, cell.described(machines))
+    snapshot.describe(machines, cell.machines.described(machines))
     return machines
 
 
 @pytest.fixture
 def cell() -> MemoryCell:
     made = MemoryCell()
-    made.register_executor("simulated", "n", 600_000, 0)
-    made.join("simulated", [MachineSpec(f"m{i}", (10, 10), {"rack": f"r{i}"}) for i in range(3)], 0)
+    made.executors.register("simulated", "n", 600_000, 0)
+    made.machines.join("simulated", [MachineSpec(f"m{i}", (10, 10), {"rack": f"r{i}"}) for i in range(3)], 0)
     return made
 
 
@@ -65,7 +65,7 @@ def test_what_was_read_is_not_read_again(cell: MemoryCell, snapshot: Snapshot) -
 
 
 def test_new_machines_are_read(cell: MemoryCell, snapshot: Snapshot) -> None:
-    cell.join("simulated", [MachineSpec("m3", (10, 10), {"rack": "r9"})], 0)
+    cell.machines.join("simulated", [MachineSpec("m3", (10, 10), {"rack": "r9"})], 0)
     follow(snapshot, cell)
     assert look_up(snapshot, cell) == [3]
     assert snapshot.attributes.values("rack")[int(snapshot.attributes.codes("rack")[3])] == "r9"
@@ -73,51 +73,51 @@ def test_new_machines_are_read(cell: MemoryCell, snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("state", [MachineState.GONE, MachineState.DOWN, MachineState.DRAINED])
 def test_a_machine_that_comes_back_is_read_again(cell: MemoryCell, snapshot: Snapshot, state: MachineState) -> None:
-    cell.set_machine_state(1, state, 0, "ada")
+    cell.machines.set_state(1, state, 0, "ada")
     follow(snapshot, cell)
     assert wanting(snapshot) == [], "what is not up is not needed"
-    cell.join("simulated", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
+    cell.machines.join("simulated", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
     follow(snapshot, cell)
     assert look_up(snapshot, cell) == [1]
     assert snapshot.attributes.get(1, "rack") == "new"
 
 
 def test_a_machine_that_goes_and_comes_between_two_syncs_is_read_again(cell: MemoryCell, snapshot: Snapshot) -> None:
-    cell.set_machine_state(1, MachineState.GONE, 0, "ada")
-    cell.join("simulated", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
+    cell.machines.set_state(1, MachineState.GONE, 0, "ada")
+    cell.machines.join("simulated", [MachineSpec("m1", (10, 10), {"rack": "new"})], 0)
     follow(snapshot, cell)
     assert look_up(snapshot, cell) == [1]
     assert snapshot.attributes.get(1, "rack") == "new"
 
 
 def test_a_machine_that_joins_again_while_it_is_up_is_read_again(cell: MemoryCell, snapshot: Snapshot) -> None:
-    cell.join("simulated", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
-    cell.join("simulated", [MachineSpec("m1", (20, 10), {"rack": "r1"})], 0)
-    cell.register_executor("another", "n", 600_000, 0)
-    cell.join("another", [MachineSpec("m2", (10, 10), {"rack": "r2"})], 0)
+    cell.machines.join("simulated", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
+    cell.machines.join("simulated", [MachineSpec("m1", (20, 10), {"rack": "r1"})], 0)
+    cell.executors.register("another", "n", 600_000, 0)
+    cell.machines.join("another", [MachineSpec("m2", (10, 10), {"rack": "r2"})], 0)
     follow(snapshot, cell)
     assert wanting(snapshot) == [0, 1, 2]
 
 
 def test_claims_and_ends_are_no_join(cell: MemoryCell, snapshot: Snapshot) -> None:
     member = Member(cell)
-    cell.submit([job("a", count=2)], 0, "ada")
+    cell.jobs.submit([job("a", count=2)], 0, "ada")
     member.transact(Transaction("a", (Claim(0, 0, 2),)))
     follow(snapshot, cell)
     assert wanting(snapshot) == []
-    (run,) = cell.runs([0])
-    cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "simulated")
+    (run,) = cell.machines.runs([0])
+    cell.executors.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "simulated")
     follow(snapshot, cell)
     assert wanting(snapshot) == []
 
 
 def test_after_a_full_read_everything_is_read_again(cell: MemoryCell, snapshot: Snapshot) -> None:
-    snapshot.apply(cell.sync(Position()))
+    snapshot.apply(cell.schedulers.sync(Position()))
     assert wanting(snapshot) == [0, 1, 2]
 
 
 def test_who_sleeps_hears_of_machines_that_became_others(cell: MemoryCell, snapshot: Snapshot) -> None:
-    cell.join("simulated", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
+    cell.machines.join("simulated", [MachineSpec("m0", (10, 10), {"rack": "other"})], 0)
     follow(snapshot, cell)
     assert snapshot.freed().tolist() == [], "its room is what it was"
     look_up(snapshot, cell)

@@ -32,24 +32,24 @@ from tests.unit.schedulers.rig import Rig
 def cell(request: pytest.FixtureRequest) -> AnyCell:
     made = MemoryCell() if request.param == "memory" else RedisCell.create(fakeredis.FakeRedis(), "c")
     machines = [MachineSpec(f"m{i}", (1000, 1000), {"rack": f"r{i // 2}"}) for i in range(4)]
-    made.register_executor("simulated", "n", 600_000, 0)
-    made.join("simulated", machines, 0)
+    made.executors.register("simulated", "n", 600_000, 0)
+    made.machines.join("simulated", machines, 0)
     return made
 
 
 def copy(cell: AnyCell) -> Snapshot:
     snapshot = ArraySnapshot(2)
-    snapshot.apply(cell.sync(Position()))
+    snapshot.apply(cell.schedulers.sync(Position()))
     return snapshot
 
 
 def submitted(cell: AnyCell, name: str, count: int, **extra: object) -> Work:
-    cell.submit([JobSpec(f"id-{name}", name, "service", (TaskGroup((1, 1), count, spec=extra),))], 0, "ada")
+    cell.jobs.submit([JobSpec(f"id-{name}", name, "service", (TaskGroup((1, 1), count, spec=extra),))], 0, "ada")
     return taken_up(cell, name)
 
 
 def taken_up(cell: AnyCell, name: str) -> Work:
-    job = cell.job(f"id-{name}")
+    job = cell.jobs.get(f"id-{name}")
     assert job is not None
     return Work.of(job)
 
@@ -109,8 +109,8 @@ def test_attributes_of_all_machines(cell: AnyCell) -> None:
 
 
 def test_a_machine_that_was_never_there_is_nothing(cell: AnyCell) -> None:
-    assert cell.described([2, 99]) == [("m2", (("rack", "r1"),)), ("", ())]
-    assert cell.described([]) == []
+    assert cell.machines.described([2, 99]) == [("m2", (("rack", "r1"),)), ("", ())]
+    assert cell.machines.described([]) == []
 
 
 def test_where_jobs_run_in_tasks_by_machine(cell: AnyCell) -> None:
@@ -128,8 +128,8 @@ def test_where_jobs_run_in_tasks_by_machine(cell: AnyCell) -> None:
 def test_tasks_that_leave_are_not_there_any_more(cell: AnyCell) -> None:
     submitted(cell, "db", 2)
     Member(cell).transact(Transaction("id-db", (Claim(0, 0, 2),)))
-    (run,) = cell.runs([0])
-    cell.end([TaskEnd(0, run.placement, EndKind.EVICTED, "0")], 0, "ada")
+    (run,) = cell.machines.runs([0])
+    cell.executors.end([TaskEnd(0, run.placement, EndKind.EVICTED, "0")], 0, "ada")
     snapshot = copy(cell)
     fetch(Fetch(attributes=False, others=("db",)), cell, snapshot)
     assert snapshot.others == {"db": {0: 1}}
@@ -153,7 +153,7 @@ def test_a_job_that_is_gone_runs_nowhere(cell: AnyCell) -> None:
 
 def test_the_id_of_a_name(cell: AnyCell) -> None:
     submitted(cell, "db", 1)
-    assert (cell.job_id("db"), cell.job_id("id-db"), cell.job_id("nobody")) == ("id-db", None, None)
+    assert (cell.jobs.id_of("db"), cell.jobs.id_of("id-db"), cell.jobs.id_of("nobody")) == ("id-db", None, None)
 
 
 # Who sleeps
@@ -207,7 +207,7 @@ def live(*machines: dict[str, str], scheduler: Scheduler | None = None) -> Rig:
 
 def join(rig: Rig, start: int, *machines: dict[str, str]) -> None:
     specs = [MachineSpec(f"m{start + i}", (1000, 1000), has) for i, has in enumerate(machines)]
-    rig.other.join("simulated", specs, 0)
+    rig.other.machines.join("simulated", specs, 0)
 
 
 def machines_of(rig: Rig, name: str) -> set[int]:
@@ -261,9 +261,9 @@ def test_tasks_that_come_back_are_spread_against_those_that_stayed() -> None:
     rig.submit(demanding("j", 3, "service", spread=[{"domain": "rack", "most": 1}]))
     rig.until_placed("j")
     for _ in range(5):
-        run = Random(7).choice(rig.other.runs(range(6)))
+        run = Random(7).choice(rig.other.machines.runs(range(6)))
         endings = [TaskEnd(run.machine, run.placement, how, "*", "drain") for how in (EndKind.EVICTED, EndKind.LEFT)]
-        rig.other.end(endings, 0, "ada")
+        rig.other.executors.end(endings, 0, "ada")
         rig.until_placed("j")
         assert sorted(machine // 2 for machine in machines_of(rig, "j")) == [0, 1, 2]
 
@@ -290,7 +290,7 @@ def test_a_job_whose_constraint_cannot_be_read_sleeps_and_stops_nobody() -> None
 def test_a_resident_has_the_user_and_the_pool_of_its_job_and_the_time_by_which_it_started(cell: AnyCell) -> None:
     member, clock = Member(cell), Clock(cell)
     for name, extra in (("a", {"user": "ada", "pool": "lab/x"}), ("b", {}), ("c", {"user": "bob"})):
-        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),), spec=extra)], 0, "ada")
+        cell.jobs.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),), spec=extra)], 0, "ada")
     member.place("a", (0, 1))
     clock.wait(0)
     member.place("b", (0, 1))

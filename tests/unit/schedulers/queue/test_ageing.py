@@ -36,8 +36,8 @@ def order_of(scheduler: Scheduler, url: str) -> list[str]:
     executor.resume()
     rig.submit(job("first", PRECEDENCE))
     for second in range(SECONDS):
-        rig.until(lambda: len(rig.other.runs([0])) == 1)
-        (run,) = rig.other.runs([0])
+        rig.until(lambda: len(rig.other.machines.runs([0])) == 1)
+        (run,) = rig.other.machines.runs([0])
         ran.append(run.job)
         executor.step(0)
         if second == 0:

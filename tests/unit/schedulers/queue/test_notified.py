@@ -47,14 +47,14 @@ def blocked(scheduler: Scheduler, *jobs: JobSpec) -> Rig:
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == len(jobs))
     rig.until(lambda: len(rig.clock.pauses) == 1)
     rig.rest()
-    rig.other.members()  # whom to notify
+    rig.other.schedulers.members()  # whom to notify
     rig.clock.pauses.clear()
     return rig
 
 
 def test_a_job_is_notified_of_the_placement_near_which_it_must_run() -> None:
     rig = blocked(batch("own"), demanding("web", **NEAR))
-    rig.other.submit([other("db"), other("stranger")], 0, "ada")
+    rig.other.jobs.submit([other("db"), other("stranger")], 0, "ada")
     rig.clock.after(1.0, lambda: rig.foreign("db", 1, 1))
     rig.until(lambda: rig.placed("web") == 1)
     assert len(rig.clock.pauses) == 1, "the placement ended the wait"
@@ -69,19 +69,19 @@ def test_a_job_is_tried_after_that_near_which_it_must_run_when_one_call_has_both
 
 def test_a_placement_of_another_job_does_not_disturb() -> None:
     rig = blocked(batch("own"), demanding("web", **NEAR))
-    rig.other.submit([other("stranger")], 0, "ada")
+    rig.other.jobs.submit([other("stranger")], 0, "ada")
     rig.foreign("stranger", 1, 1)
-    assert not rig.cell.wait_for_work("batch/0", 1.0)
+    assert not rig.cell.schedulers.wait_for_work("batch/0", 1.0)
 
 
 def test_a_job_is_notified_of_the_end_of_one_from_which_it_keeps_apart() -> None:
     rig = Rig((1_000, 1_000), scheduler=batch("own"))
-    rig.other.submit([other("db")], 0, "ada")
+    rig.other.jobs.submit([other("db")], 0, "ada")
     rig.foreign("db", 0, 1)
     rig.submit(demanding("web", apart_from="db"))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == 1)
     rig.until(lambda: len(rig.clock.pauses) == 1)
-    rig.other.members()
+    rig.other.schedulers.members()
     rig.clock.pauses.clear()
     rig.clock.after(1.0, lambda: rig.end("db"))
     rig.until(lambda: rig.placed("web") == 1)
@@ -106,9 +106,9 @@ class ByShares(Preemption):
 def test_a_placement_notifies_a_scheduler_that_evicts_by_shares(policy: Preemption, notified: bool) -> None:
     """It changes shares; what is free and what has a lower precedence stays the same together."""
     rig = blocked(Scheduler("batch", preemption=policy), spec("large", need=(5_000, 5_000), precedence=9))
-    rig.other.submit([other("db")], 0, "ada")
+    rig.other.jobs.submit([other("db")], 0, "ada")
     rig.foreign("db", 1, 1)
-    assert rig.cell.wait_for_work("batch/0", 1.0) is notified
+    assert rig.cell.schedulers.wait_for_work("batch/0", 1.0) is notified
 
 
 @pytest.mark.parametrize("think", [0.0, 3.0])

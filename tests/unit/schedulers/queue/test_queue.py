@@ -227,8 +227,8 @@ def test_one_slot_thirty_jobs_and_then_an_important_one_which_is_next() -> None:
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == 30)
     order = []
     for _ in range(3):
-        rig.other.members()
-        (run,) = [run for run in rig.other.runs([0]) if not run.leaving]
+        rig.other.schedulers.members()
+        (run,) = [run for run in rig.other.machines.runs([0]) if not run.leaving]
         order.append(run.job)
         rig.end(run.job)
         rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 1)
@@ -253,7 +253,7 @@ def test_attributes_are_looked_up_when_a_policy_asks_for_them() -> None:
     rig = Rig((100, 100), scheduler=Scheduler("batch", placement=Asking(seen)))
     rig.submit(spec("plain"))
     rig.until_placed("plain")
-    assert seen[0] == rig.other.described([0])[0][0]
+    assert seen[0] == rig.other.machines.described([0])[0][0]
 
 
 def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> None:

@@ -20,8 +20,9 @@ class Cell:
 
     def __init__(self, going: set[str], over: set[str]) -> None:
         self.going, self.over, self.asked = going, over, 0
+        self.jobs = self
 
-    def jobs_by_id(self, ids: list[str]) -> dict[str, Any]:
+    def by_id(self, ids: list[str]) -> dict[str, Any]:
         assert len(ids) <= output.AT_ONCE
         self.asked += 1
         left = {

@@ -23,12 +23,12 @@ ALIVE_CHECK = {"command": ["probe"], "grace_ms": 0, "every_ms": 1_000, "timeout_
 def cell() -> MemoryCell:
     """A job of two tasks, one on each of two machines."""
     made = MemoryCell()
-    made.register_executor("e", "n", 60_000, 0)
-    made.join("e", [MachineSpec(name, (10, 10)) for name in ("h0", "h1")], 0)
-    member = made.register_scheduler("batch/0", "n", 60_000, 0)
-    made.submit([JobSpec("j", "j", "service", (TaskGroup((1, 1), 2),))], 0, "ada")
+    made.executors.register("e", "n", 60_000, 0)
+    made.machines.join("e", [MachineSpec(name, (10, 10)) for name in ("h0", "h1")], 0)
+    member = made.schedulers.register("batch/0", "n", 60_000, 0)
+    made.jobs.submit([JobSpec("j", "j", "service", (TaskGroup((1, 1), 2),))], 0, "ada")
     claims = (Claim(0, 0, 1), Claim(1, 0, 1))
-    made.commit(CommitRequest(member, 1, [Transaction("j", claims)], Position(), 0))
+    made.schedulers.commit(CommitRequest(member, 1, [Transaction("j", claims)], Position(), 0))
     return made
 
 
@@ -36,7 +36,7 @@ class OneAgent:
     """The reports of the agent of a machine, with its unhealthy task."""
 
     def __init__(self, cell: MemoryCell, machine: int, directory: Path) -> None:
-        (run,) = cell.runs([machine])
+        (run,) = cell.machines.runs([machine])
         self.cell, self.machine, self.reports = cell, machine, HealthReports()
         self.key = PlacementKey("j", 0, int(run.tasks), run.placement)
         self.place = directory / f"h{machine}"
@@ -55,6 +55,9 @@ class OneAgent:
 
 
 class Away:
+    def __init__(self) -> None:
+        self.tasks = self
+
     def report_health(self, *_: object) -> None:
         raise Unreachable("cut by the test")
 
