@@ -25,7 +25,7 @@ from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.cellstate.usage import Whose
 from omega.schedulers.job_fields import JobField
 from omega.schedulers.retrying import RetryPolicy
-from omega.schedulers.sizing.model import Profile, Totals
+from omega.schedulers.sizing import Profile, Totals
 from omega.schedulers.work import Work
 
 

@@ -163,8 +163,8 @@ class _Warnings:
 
     def _demands(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Attributes and domains that no machine has, constraints that hold for none."""
-        from omega.schedulers.constraints.advice import warnings as advice
         from omega.schedulers.constraints.demands import NONE, demands
+        from omega.schedulers.constraints.explanation import warnings as advice
 
         work = self._work(spec)
         wants = [demands(work.job, group) for group in range(len(spec.groups))]
@@ -178,8 +178,7 @@ class _Warnings:
 
     def _locality(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about parts of a locality without effect, such as machines that are not there."""
-        from omega.schedulers.constraints.locality import is_local
-        from omega.schedulers.constraints.locality_levels import notes
+        from omega.schedulers.constraints.locality import is_local, notes
 
         work = self._work(spec)
         if is_local(work.job) and self.fleet.total:
@@ -192,8 +191,7 @@ class _Warnings:
     def _input(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about input files of which no machine with the data is up."""
         from omega.mapreduce.plan import MapReducePlan
-        from omega.schedulers.constraints.input_locality import locality_of
-        from omega.schedulers.constraints.locality_levels import without_data
+        from omega.schedulers.constraints.locality import locality_of, without_data
 
         plan = MapReducePlan.read(spec.spec)
         if plan is None or not plan.places:

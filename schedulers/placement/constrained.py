@@ -9,8 +9,7 @@ from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.constraints.demands import NONE, demands
-from omega.schedulers.constraints.enforcing import demanding, enforced
-from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
+from omega.schedulers.constraints.enforcing import demanding, enforced, kept_from_simulated, permitted
 from omega.schedulers.placement.domains import places_of
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement

@@ -30,8 +30,7 @@ from omega.live.processes.supervisor import ProcessSupervisor
 from omega.live.simulated import process as simulated
 from omega.queries.cells import limits_json
 from omega.schedulers.placement import service
-from omega.schedulers.placement.service import ServicePlacement
-from omega.schedulers.placement.spreading import Spreading
+from omega.schedulers.placement.service import ServicePlacement, Spreading
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.retrying import RetryPolicy, Step

@@ -7,8 +7,7 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.transaction import Detection, Mode
 from omega.schedulers.composition import compose, parameters, read
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import Fifo, PrecedenceFifo
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit

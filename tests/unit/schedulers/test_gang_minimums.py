@@ -15,8 +15,7 @@ from omega.schedulers.loop import Commit
 from omega.schedulers.outcomes import admitted
 from omega.schedulers.placement.arranging import arranged
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.placement.first_fit import FirstFit, RandomFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement

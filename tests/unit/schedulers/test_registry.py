@@ -9,7 +9,7 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.schedulers import registry
 from omega.schedulers.composition import PROTOCOLS
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.scheduler import Scheduler
 
