@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from omega.live.runners.runner import Runner as Runner, RunnerCommand as RunnerCommand, RunnerTask as RunnerTask
     from omega.many_cells.policy import CellOffer as CellOffer, CellPolicy as CellPolicy, FitsFirst as FitsFirst
     from omega.schedulers.comparisons.file_pools import FairPools as FairPools, PoolSettings as PoolSettings
+    from omega.schedulers.constrained import Constrained as Constrained
     from omega.schedulers.gates import Gate as Gate
     from omega.schedulers.instruments import Figures as Figures, Instrument as Instrument
     from omega.schedulers.job_fields import JobField as JobField
@@ -65,11 +66,9 @@ if TYPE_CHECKING:
         Rejoin as Rejoin,
         ShortestFirst as ShortestFirst,
     )
-    from omega.schedulers.placement.constrained import Constrained as Constrained
     from omega.schedulers.placement.delay import Delay as Delay, DelayReset as DelayReset, DelayRule as DelayRule
     from omega.schedulers.placement.first_fit import FirstFit as FirstFit, RandomFit as RandomFit
-    from omega.schedulers.placement.scored import BestFit as BestFit
-    from omega.schedulers.placement.service import ServicePlacement as ServicePlacement
+    from omega.schedulers.placement.service import BestFit as BestFit, ServicePlacement as ServicePlacement
     from omega.schedulers.policies import (
         NoPreemption as NoPreemption,
         Ordering as Ordering,
@@ -112,11 +111,10 @@ _HOMES = {
     "omega.schedulers.ordering.cell_pools": ("CellPools",),
     "omega.schedulers.ordering.without_pools": ("FairUsers", "Fifo", "PrecedenceFifo", "Rejoin", "ShortestFirst"),
     "omega.schedulers.retrying": ("RetryPolicy",),
-    "omega.schedulers.placement.constrained": ("Constrained",),
+    "omega.schedulers.constrained": ("Constrained",),
     "omega.schedulers.placement.delay": ("Delay", "DelayReset", "DelayRule"),
     "omega.schedulers.placement.first_fit": ("FirstFit", "RandomFit"),
-    "omega.schedulers.placement.scored": ("BestFit",),
-    "omega.schedulers.placement.service": ("ServicePlacement",),
+    "omega.schedulers.placement.service": ("BestFit", "ServicePlacement"),
     "omega.schedulers.policies": ("NoPreemption", "Ordering", "Peers", "Placement", "Preemption", "Sizing"),
     "omega.schedulers.preemption.precedence": ("PrecedencePreemption",),
     "omega.schedulers.preemption.victims": ("Victim", "with_victims", "without_needless"),

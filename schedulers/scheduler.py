@@ -4,19 +4,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set as Abstra
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
-from typing import Protocol
 
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
+from omega.schedulers.constrained import evictions, suspects
 from omega.schedulers.constraints.fetching import Fetch, wanted
 from omega.schedulers.failing import FailingJobs, place_together, set_aside, without_hung
 from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.gates import Gate, HeldJobs
 from omega.schedulers.instruments import Instrument, announce, report_blocked
 from omega.schedulers.job_fields import JobField, declared
-from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.ordering.without_pools import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.outcomes import admitted, count, transaction
@@ -38,40 +37,11 @@ from omega.schedulers.policies import (
     read_by,
     with_wrapped,
 )
-from omega.schedulers.preemption.constrained import evictions, suspects
-from omega.schedulers.preemption.fair_share import FairSharePreemption
-from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.process.beat import JOB
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
 from omega.schedulers.retrying import RETRY_LIMIT, RetryPolicy, Step, next_step
 from omega.schedulers.work import Work
-
-
-class FollowingPools(Protocol):
-    """A scheduler that uses the policies of the cell's pools while there are some."""
-
-    ordering: Ordering
-    preemption: Preemption
-    without_pools: tuple[Ordering, Preemption] | None
-    """The policies of its own, while those of the cell's pools are in use."""
-
-
-def between_pools(own: Preemption) -> tuple[Ordering, Preemption]:
-    """Return the ordering and the preemption between pools; within a pool `own` evicts, unless it reads use itself."""
-    within = own if own.evicts and not own.follows_use else PrecedencePreemption()
-    return CellPools(), FairSharePreemption(within)
-
-
-def follow_pools(scheduler: FollowingPools) -> None:
-    """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it."""
-    own = scheduler.without_pools
-    if own is None:
-        scheduler.without_pools = scheduler.ordering, scheduler.preemption
-        scheduler.ordering, scheduler.preemption = between_pools(scheduler.preemption)
-    else:
-        (scheduler.ordering, scheduler.preemption), scheduler.without_pools = own, None
-
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
@@ -256,9 +226,7 @@ class Scheduler:
     def requeue(self, snapshot: Snapshot, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
         if self.follows_pools and snapshot.pools.configured != (self.without_pools is not None):
-            from omega.schedulers.scheduler import follow_pools  # noqa: PLC0415 - most cells have no pools
-
-            follow_pools(self)
+            self._follow_pools()
         if not self._joined:
             self._join()
         if self.counts_use:
@@ -268,6 +236,23 @@ class Scheduler:
             self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
             self._asserting.observe(snapshot, now)
         self.queue.requeue(snapshot, self.preemption, self.rng, now)
+
+    def _follow_pools(self) -> None:
+        """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it.
+
+        Within a pool its own preemption evicts, unless that reads use itself.
+        """
+        if self.without_pools is not None:
+            (self.ordering, self.preemption), self.without_pools = self.without_pools, None
+            return
+        from omega.schedulers.ordering.cell_pools import CellPools  # noqa: PLC0415 - most cells have no pools
+        from omega.schedulers.preemption.fair_share import FairSharePreemption  # noqa: PLC0415 - as above
+        from omega.schedulers.preemption.precedence import PrecedencePreemption  # noqa: PLC0415 - as above
+
+        own = self.preemption
+        self.without_pools = self.ordering, own
+        within = own if own.evicts and not own.follows_use else PrecedencePreemption()
+        self.ordering, self.preemption = CellPools(), FairSharePreemption(within)
 
     def wanted(self, works: Sequence[Work], snapshot: Snapshot) -> Fetch | None:
         """What must be looked up before these jobs are decided; None when nothing lacks."""

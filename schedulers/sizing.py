@@ -1,4 +1,10 @@
-"""Numbers of workers of elastic jobs: what a policy sees (`Profile`, `Totals`), and the policies of the paper."""
+"""Numbers of workers of elastic jobs: the gain that a policy sees (`Profile`, `Totals`), and the policies of Omega §6.
+
+The idealised model: maps and reduces are consecutive phases, each speeds up in proportion to the workers until all its
+remaining shards run at once, and only the mean duration of a shard is used. The policies take as many workers as the
+user asked for, idle resources without bound (max-parallelism), up to a multiple of the request (relative job size), or
+while the cell is little used (global cap).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,10 @@
-"""A job in a scheduler: its unplaced tasks and its attempts."""
+"""A job in a scheduler: its unplaced tasks, its attempts, and what makes jobs alike.
+
+Of jobs that are alike one is tried for all (semantics 19). By the tables of `omega.cellstate.schema`, a field that all
+policies see, and one that no table has, is part of a job's shape. Others are part of it where a policy declares that it
+reads them (`reads`), and, but for what each job has of its own (its name, the time of its submission), where a policy
+declares nothing.
+"""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field, replace

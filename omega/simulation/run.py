@@ -16,12 +16,11 @@ from omega.cellstate.model import Job, JobSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Detection, Mode, Transaction
-from omega.schedulers.draws import Draws
 from omega.schedulers.job_fields import JobField
 from omega.schedulers.ordering.without_pools import Fifo, Rejoin
 from omega.schedulers.placement.arranging import arranged
-from omega.schedulers.placement.first_fit import FirstFit, RandomFit
-from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.first_fit import Draws, FirstFit, RandomFit
+from omega.schedulers.placement.service import BestFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler

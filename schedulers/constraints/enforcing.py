@@ -1,4 +1,4 @@
-"""Enforcement of a job's demands on the claims of a policy that does not apply them itself."""
+"""The machines that satisfy a job's demands, and enforcement on claims of policies that do not apply these."""
 
 import operator
 from collections.abc import Sequence

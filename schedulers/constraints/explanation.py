@@ -2,6 +2,8 @@
 
 Pure: it decides on a working copy as a scheduler does and undoes its claims. Attributes and other jobs must have been
 fetched (fetching.py).
+
+Warnings about valid demands name attributes and domains that no machine has.
 """
 
 from collections.abc import Iterator, Sequence

@@ -9,6 +9,17 @@
 
 A *level* is a set of machines: those with the data, then those of each domain around them. The last level, which has no
 number in `Locality.waits`, is any machine.
+
+The input of a MapReduce job has a locality for each place of its files: its plan (`PLAN` of the spec) has
+
+==========  ==========================================================================================
+``places``  ``[files, maps, machines, where]`` for each location: the numbers of its files and maps, the
+            names of its machines and a constraint, as in `Locality`
+``near``    ``domains`` and ``wait_ms`` of all places, as in `Locality`
+==========  ==========================================================================================
+
+The maps of the first place have the lowest numbers, then come those of the second one, and at last the maps without a
+location. So a set of places is a short list of ranges of maps, whatever their number.
 """
 
 from bisect import bisect_left

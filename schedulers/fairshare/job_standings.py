@@ -1,6 +1,8 @@
 """How the jobs of a pool stand: the shares of the published epoch, and what they hold since (docs/pool-rules.md).
 
 Shares, demand and usage are parts of the tree's totals, by resource.
+
+`PoolWatch` is what a scheduler saw of pools from decision to decision.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

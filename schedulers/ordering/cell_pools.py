@@ -1,4 +1,8 @@
-"""Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pool-rules.md)."""
+"""Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pool-rules.md).
+
+A lane is a leaf pool and the resources that the tasks of some of its jobs need. How it stands is usage ÷ fair share of
+its pool by the epoch in force (rule 8).
+"""
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field

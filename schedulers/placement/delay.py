@@ -1,4 +1,8 @@
-"""Delay scheduling round any placement (Zaharia et al., EuroSys 2010): wait for machines with a job's data."""
+"""Delay scheduling round any placement (Zaharia et al., EuroSys 2010): wait for machines with a job's data.
+
+A job passes from one level to the next, the last of which is any machine, after a number of refused offers (Algorithm 2
+of the paper, D) or after a time (the form of its Hadoop Fair Scheduler, W1 and W2).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,10 +20,10 @@ from omega.cellstate.model import Gang
 from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
+from omega.schedulers.constrained import within_constraints
 from omega.schedulers.constraints.enforcing import permitted
 from omega.schedulers.constraints.locality import FIELD, Locality, is_local, levels, locality
 from omega.schedulers.fitting import fitting
-from omega.schedulers.placement.constrained import within_constraints
 from omega.schedulers.placement.domains import places_of
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement, claims_of, declared, place_all_before, with_wrapped

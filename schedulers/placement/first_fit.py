@@ -1,6 +1,10 @@
-"""Randomised first fit (Omega §4): the first machines with room, from a random one on."""
+"""First fit from a random machine on (Omega §4), in a scheduler's own part first, or each task on a random machine.
 
-from collections.abc import Sequence
+The own part is a preference, so that schedulers that share a cell rarely choose the same machine: one whose part has no
+room goes on behind it, and places whatever fits in the cell.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar
@@ -12,11 +16,49 @@ from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, ClaimColumns
-from omega.schedulers.draws import Draws, sampler_of
 from omega.schedulers.fitting import Amounts, fitting
 from omega.schedulers.placement.domains import used_by
 from omega.schedulers.policies import Peers
 from omega.schedulers.work import Work
+
+AHEAD = 4096
+"""Numbers made at once: about 15 ns each, a fifth of the time of single calls."""
+
+
+class Draws(Random):
+    """A Random that also returns many numbers below a bound, from a batch made in advance.
+
+    The same seed and the same calls give the same numbers; the rest of a batch is discarded when another bound is
+    requested.
+    """
+
+    def __init__(self, seed: str) -> None:
+        """Create the stream named `seed`."""
+        super().__init__(seed)
+        self._bound = 0
+        self._ahead: list[int] = []
+        self._used = 0
+
+    def below(self, bound: int, count: int) -> list[int]:
+        """Return `count` numbers from 0 to `bound` - 1; the bound is at most 2^32."""
+        first, ahead = self._used, self._ahead
+        self._used = end = first + count
+        if bound == self._bound and end <= len(ahead):
+            return ahead[first:end]
+        left = ahead[first:] if bound == self._bound else []
+        words = np.frombuffer(self.randbytes(4 * max(AHEAD, count)), dtype="<u4").astype(np.uint64)
+        self._ahead = left + (words * np.uint64(bound) >> np.uint64(32)).tolist()
+        self._bound, self._used = bound, count
+        return self._ahead[:count]
+
+
+def sampler_of(rng: Random) -> Callable[[int, int], list[int]]:
+    """Return a function (bound, count) that draws many numbers from any stream, as `Draws.below`."""
+    if isinstance(rng, Draws):
+        return rng.below
+    random = rng.random
+    return lambda bound, count: [int(random() * bound) for _ in range(count)]
+
 
 _new = object.__new__
 

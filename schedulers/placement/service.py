@@ -1,4 +1,9 @@
-"""Scored placement of long-running jobs: constraints, failure domains, relations to other jobs, resources."""
+"""Scored placement: best fit; and long-running jobs by constraints, failure domains, other jobs and resources.
+
+The tasks of a group are assigned one by one, each to the machine with the highest score at that moment. A machine's
+score falls only through the decision itself: one task more on it or in its domains. So machines are sorted once per
+patch, and each step compares the best machine of each patch.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +32,73 @@ from omega.schedulers.placement.domains import (
     tasks_of,
 )
 from omega.schedulers.work import Work
+
+Scores = NDArray[np.float64]
+
+
+def tightness(snapshot: Snapshot, need: Resources) -> Scores:
+    """Return how full a machine would be, 0 to 1, mean over dimensions; best fit prefers high values."""
+    total = np.zeros(snapshot.size)
+    for d, amount in enumerate(need):
+        capacity = np.maximum(snapshot.capacity[d], 1)
+        total += 1.0 - (snapshot.room[d] - amount) / capacity
+    return total / len(need)
+
+
+@dataclass(frozen=True, slots=True)
+class BestFit:
+    """The tightest machines first, with at most `apart` tasks of a job per machine and round.
+
+    With `apart` 0 a machine takes all it has room for (plain best fit). With 1, the default of the service preset, each
+    round gives every machine at most one task, so that a failure affects few tasks. Ties are broken at random, so that
+    concurrent schedulers do not all choose the same machine.
+    """
+
+    apart: int = 0
+
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
+        """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
+        claims: list[Claim] = []
+        mark = snapshot.mark()
+        here = dict(work.places)
+        for group, left in enumerate(work.left):
+            while left:
+                placed = self._round(work, group, left, snapshot, rng, claims, here)
+                left -= placed  # noqa: PLW2901 - counts down
+                if not placed:
+                    break
+            if left and work.gang:
+                snapshot.undo(mark)
+                return []
+        return claims
+
+    def _round(
+        self, work: Work, group: int, left: int, snapshot: Snapshot, rng: Random, claims: list[Claim],
+        here: dict[int, int],
+    ) -> int:  # fmt: skip
+        need = work.need(group)
+        fits = fitting(snapshot.room, need, self.apart or left)
+        candidates = np.flatnonzero(fits > 0)
+        if not len(candidates):
+            return 0
+        scores = tightness(snapshot, need)[candidates]
+        for machine, count in here.items():
+            scores[candidates == machine] -= count
+        ties = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).random(len(candidates))
+        placed = 0
+        for i in np.lexsort((ties, -scores)):
+            machine = int(candidates[i])
+            count = min(left - placed, int(fits[machine]))
+            snapshot.take(machine, need, count)
+            here[machine] = here.get(machine, 0) + count
+            claims.append(Claim(machine, group, count, seen=int(snapshot.number[machine])))
+            placed += count
+            if placed == left:
+                break
+        return placed
+
 
 Points = NDArray[np.float64]
 NEVER = float("-inf")

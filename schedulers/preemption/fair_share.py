@@ -2,7 +2,11 @@
 
 Victims are the newest tasks of pools that keep their share without them. Each set is tested with the predicate of the
 commit (`omega.cellstate.fairness`) on the snapshot, and the transaction asserts the shares that it was planned with
-(semantics 33). Within a pool precedence decides, then the partition of each job's tasks (`partitions.py`).
+(semantics 33). Within a pool precedence decides, then the partition of each job's tasks.
+
+With the option `partition_everywhere` of a tree the partition of tasks (rules 10 and 11) decides between all jobs of
+the tree, for starving jobs and pools; else between the jobs of one pool, where a starving job takes what others hold
+beyond their thresholds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The choice of victims on one machine: the least important first, and no more than needed."""
+"""Victims on one machine, the least important first and no more than needed; evictions without an outcome."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

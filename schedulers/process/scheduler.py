@@ -3,6 +3,8 @@
 The loop runs in a worker thread with the synchronous client. The event loop renews the lease every third of its length,
 on its own connection, and only while the loop makes progress: a scheduler that hangs must lose its jobs to the others
 (semantics 17). On SIGTERM and SIGINT the current attempt is completed first.
+
+It logs events, and keeps for its heartbeat the reasons why its jobs were pending, with their times.
 """
 
 import os
@@ -36,8 +38,7 @@ from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.failing import FailingJobs, Hung, as_one_line
 from omega.schedulers.heartbeat_state import HeartbeatState, read_state
 from omega.schedulers.instruments import Figures, Instrument
-from omega.schedulers.live_driver import LiveDriver
-from omega.schedulers.logged import settings_of
+from omega.schedulers.live_driver import LiveDriver, settings_of
 from omega.schedulers.policies import Asserting
 from omega.schedulers.process.beat import ALIVE, HEARTBEAT, INCARNATION, Beat
 from omega.schedulers.process.copies import Copies
@@ -46,8 +47,7 @@ from omega.schedulers.process.epochs import EpochReader
 from omega.schedulers.process.excess import Excess
 from omega.schedulers.process.housekeeping import housekeep
 from omega.schedulers.process.log import log
-from omega.schedulers.process.signals import leave_signals
-from omega.schedulers.process.store_wait import await_store, once_there
+from omega.schedulers.process.signals import await_store, leave_signals, once_there
 from omega.schedulers.rolling import Rollouts
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import LEASE_MS, owned

@@ -3,6 +3,10 @@
 A job is *ready* or backs off (`Ready`), or it is *blocked*: by room (`Blocked`), by a limit (`Limited`), by other jobs
 or attributes, by tasks that would have to be evicted, or until a time that a policy set (`Work.until`). One policy
 orders all of it, live and simulated: intake, freed room, raised limits (semantics 32).
+
+Jobs at limits are requeued when limits or use admit some: what limits of pools still admit follows from what their jobs
+hold and what was requeued (docs/pools.md, Limits). Jobs that may evict others are requeued when tasks were placed, or
+when new shares entitle them to room.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -16,10 +20,10 @@ from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import ANY_JOB, Awaited, KindUse
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import times
+from omega.schedulers.constrained import suspects
 from omega.schedulers.constraints.fetching import Fetch, lacking
 from omega.schedulers.limits import Room, admitted, occupy, room_below, room_of_kind
 from omega.schedulers.policies import Asserting, Ordering, Preemption
-from omega.schedulers.preemption.constrained import suspects
 from omega.schedulers.queue.blocked import POLICY, Blocked
 from omega.schedulers.queue.ranks import Place, Promise, Ranks, admit
 from omega.schedulers.queue.ready import Ready

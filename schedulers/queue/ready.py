@@ -1,4 +1,7 @@
-"""Jobs that may be tried now, by lane, and jobs that back off until they are due."""
+"""Jobs that may be tried now, by lane, and jobs that back off until they are due.
+
+Of many lanes the first jobs are kept in order: a lane is looked at again only when something of it changed.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace

@@ -1,4 +1,7 @@
-"""Jobs grouped by shape and lane, each group in the policy's order: the group's first job represents it."""
+"""Jobs grouped by shape and lane, each group in the policy's order: the group's first job represents it.
+
+A table has one line per group, so that all groups are compared with freed room at once.
+"""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field

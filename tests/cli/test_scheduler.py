@@ -20,7 +20,7 @@ from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start
 
 MINE = """
-from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import BestFit
 from omega.schedulers.scheduler import Scheduler
 cold = Scheduler("cold", placement=BestFit(apart=1))
 """

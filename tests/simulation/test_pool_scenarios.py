@@ -10,8 +10,8 @@ import pytest
 from omega import pools
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MachineSpec
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.ordering.cell_pools import CellPools
-from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.scheduler import Scheduler

@@ -139,7 +139,7 @@ def test_options_of_a_member(monkeypatch: pytest.MonkeyPatch, kind: str, runs: s
     seen: list[Any] = []
     monkeypatch.setattr(runs, lambda *given: seen.extend(given))
     monkeypatch.setattr("omega.embedded.places.state_directory", lambda: "state")
-    monkeypatch.setattr("omega.schedulers.process.store_wait.await_store", lambda *_: None)
+    monkeypatch.setattr("omega.schedulers.process.signals.await_store", lambda *_: None)
     monkeypatch.setattr("omega.cellstate.store.connect_cell", lambda *names: " ".join(names))
     monkeypatch.setattr("omega.schedulers.process.signals.StopRequest", lambda: "stop")
     assert member.run(MEMBER | {"OMEGA_MEMBER": f"{kind}/x"}) == 0

@@ -11,8 +11,7 @@ from omega.schedulers.loop import think_seconds
 from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.outcomes import rebase
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import Ordering
 from omega.schedulers.presets import BATCH_JOBS, batch, service
 from omega.schedulers.scheduler import CALL_CLAIMS, Scheduler

@@ -14,10 +14,10 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.jobfile.reader import JobFile, load
 from omega.schedulers import work as works
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.constraints.demands import FIELDS
 from omega.schedulers.job_fields import JobField
 from omega.schedulers.ordering.cell_pools import CellPools
-from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import NoPreemption, Ordering, Placement, read_by
