@@ -39,7 +39,6 @@ from omega.schedulers.failing import FailingJobs, Hung, as_one_line
 from omega.schedulers.heartbeat_state import HeartbeatState, read_state
 from omega.schedulers.instruments import Figures, Instrument
 from omega.schedulers.live_driver import LiveDriver, settings_of
-from omega.schedulers.policies import Asserting
 from omega.schedulers.process.beat import ALIVE, HEARTBEAT, INCARNATION, Beat
 from omega.schedulers.process.copies import Copies
 from omega.schedulers.process.endpoint import METRICS, endpoint
@@ -537,7 +536,7 @@ class SupervisedScheduler:
         figures = self.figures
         still = replace(figures, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         preemption, queue, failing = self.scheduler.preemption, self.scheduler.queue, self.scheduler.failing
-        evicts, by = preemption.evicts, preemption.by
+        evicts, by, asserting = preemption.evicts, preemption.by, self.scheduler.declared.asserting
         waiting = queue.delayed(MOST_DELAYED).items()
         delayed = {job_id: (int(until * 1000), level) for job_id, (until, level) in waiting}
         self.reasons.delayed(delayed, since_1970())
@@ -549,7 +548,7 @@ class SupervisedScheduler:
             "failed": self._failed,
             "hung": {} if failing is None else failing.set_aside_until(since_1970()),
             "job_fields": [each.as_json() for each in self.scheduler.job_fields],
-            "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
+            "starving": {} if asserting is None else dict(asserting.starving()),
             "settings": settings_of(self.scheduler), EARLIER: self._earlier, **where,
         }  # fmt: skip
 

@@ -152,9 +152,8 @@ class EvictingJobs:
         """Number of groups of the current scan that have not been scanned; 0 while no job is blocked."""
         self._changes = -1
         """Changes of the snapshot at the last scan for victims."""
-        self._known: Preemption | None = None
-        self._asserting: Asserting | None = None
-        """The preemption that `requeue` was given last, if it asserts; to find that out takes as long as a look."""
+        self.asserting: Asserting | None = None
+        """The preemption, if it evicts by shares of pools."""
         self._related = set[Alike]()
 
     def others_moved(self, names: Collection[str]) -> None:
@@ -170,12 +169,10 @@ class EvictingJobs:
     def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
         """Remove and return the blocked jobs that may evict now."""
         requeued = self._scan(snapshot, preemption, rng, now)
-        if preemption is not self._known:
-            self._known, self._asserting = preemption, preemption if isinstance(preemption, Asserting) else None
-        if self._asserting is not None:
-            if leaves := self._asserting.stirred():
+        if self.asserting is not None:
+            if leaves := self.asserting.stirred():
                 requeued += self._of_leaves(leaves)
-            requeued += self._entitled(self._asserting, snapshot)
+            requeued += self._entitled(self.asserting, snapshot)
         return requeued
 
     def _scan(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
@@ -249,7 +246,7 @@ class Queue:
         self.limited = Limited(self.ranks)
         self._snapshot: Snapshot | None = None
         self._until: list[tuple[float, str]] = []
-        self._evicting = EvictingJobs(self.blocked)
+        self.evicting = EvictingJobs(self.blocked)
         self._look_at = 0.0
         self._fetched = self._counted_at = -1
         """Changes of the snapshot when other jobs' runs were fetched last."""
@@ -374,7 +371,7 @@ class Queue:
         due = [ready]
         if self.limited.unknown or self._others_may_have_moved():
             due.append(self._look_at)
-        due += (self._evicting.next_due(), self.blocked.next_due(), self._name_at)
+        due += (self.evicting.next_due(), self.blocked.next_due(), self._name_at)
         while self._until and not self._waits(*self._until[0]):
             heappop(self._until)
         if self._until:
@@ -425,7 +422,7 @@ class Queue:
     def _may_requeue(self, snapshot: Snapshot, now: float) -> bool:
         """Return whether blocked jobs may be requeued now, apart from pools whose stand changed."""
         moved = snapshot.epoch is not self._epoch or snapshot.changed_others
-        if moved or self._evicting.scan_at <= now or (self._until and self._until[0][0] <= now):
+        if moved or self.evicting.scan_at <= now or (self._until and self._until[0][0] <= now):
             return True
         return self.blocked.is_offered(snapshot, now)
 
@@ -464,8 +461,8 @@ class Queue:
                 self.blocked.again = []
             snapshot.forget_freed()
             snapshot.use = None
-            if self._evicting.to_scan:
-                self._evicting.to_scan = 0
+            if self.evicting.to_scan:
+                self.evicting.to_scan = 0
             if snapshot.changed_others:
                 snapshot.changed_others = set()
             if self._until:
@@ -480,7 +477,7 @@ class Queue:
         requeued = self.blocked.requeue(snapshot, promise, now)
         if snapshot.changed_others:
             requeued += self.blocked.requeue_near(snapshot, snapshot.changed_others, promise)
-            self._evicting.others_moved(snapshot.changed_others)
+            self.evicting.others_moved(snapshot.changed_others)
             snapshot.changed_others = set()
         if snapshot.use is not None:
             room = PoolRoom(snapshot.pools, snapshot.pool_use) if snapshot.pools.limited else None
@@ -490,7 +487,7 @@ class Queue:
             until, job_id = heappop(self._until)
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
                 requeued.append(work)
-        requeued += self._evicting.requeue(snapshot, preemption, rng, now)
+        requeued += self.evicting.requeue(snapshot, preemption, rng, now)
         self._make_ready(requeued, now)
 
     def _note_dues(self, snapshot: Snapshot) -> None:
