@@ -36,6 +36,14 @@ from omega.schedulers.sharing import LEASE_MS, owned
 from omega.schedulers.work import keeps_running
 
 _PLAIN = (bool, int, float, str, type(None))
+IDLE_SECONDS = 1.0
+"""Interval of polls by an idle scheduler: a client that freed room may not have notified it."""
+SHORT_SECONDS = 0.05
+"""Shorter waits are slept here: the server's clock ticks every 10 ms."""
+AWAY_SECONDS = 0.5
+"""Interval of retries while the store is unavailable, ±50 %."""
+T = TypeVar("T")
+Results = list[tuple[Transaction, Outcome]]
 
 
 def settings_of(scheduler: Scheduler) -> dict[str, Any]:
@@ -62,16 +70,6 @@ def policy_of(policy: object) -> dict[str, Any]:
         if each.init and isinstance(value, _PLAIN):
             described[each.name] = value
     return described
-
-
-IDLE_SECONDS = 1.0
-"""Interval of polls by an idle scheduler: a client that freed room may not have notified it."""
-SHORT_SECONDS = 0.05
-"""Shorter waits are slept here: the server's clock ticks every 10 ms."""
-AWAY_SECONDS = 0.5
-"""Interval of retries while the store is unavailable, ±50 %."""
-T = TypeVar("T")
-Results = list[tuple[Transaction, Outcome]]
 
 
 class _Arrival(NamedTuple):

@@ -29,6 +29,14 @@ _ATTRIBUTES = {"submitted": "submitted_ms", "duration": "duration_ms"}
 
 
 Table = Sequence[Field] | Sequence[SpecField]
+_NO_GANG = Gang.NO
+_new = object.__new__
+Shape = tuple[Any, ...]
+"""The properties that decide whether a job fits: equal shapes fit or do not fit together."""
+NOTHING: frozenset[str] = frozenset()
+"""What policies read of jobs that read no more than all policies see."""
+ON_ABANDON = "on_abandon"
+"""Job field for the running tasks of an abandoned job: ``stop`` or ``keep``."""
 
 
 class SeenFields:
@@ -82,18 +90,6 @@ def _parts(fields: Mapping[str, Any], hidden: AbstractSet[str]) -> Iterator[Part
         if name not in hidden:
             value = fields[name]
             yield name, value if isinstance(value, str) else repr(value)
-
-
-_NO_GANG = Gang.NO
-_new = object.__new__
-Shape = tuple[Any, ...]
-"""The properties that decide whether a job fits: equal shapes fit or do not fit together."""
-NOTHING: frozenset[str] = frozenset()
-"""What policies read of jobs that read no more than all policies see."""
-
-
-ON_ABANDON = "on_abandon"
-"""Job field for the running tasks of an abandoned job: ``stop`` or ``keep``."""
 
 
 def keeps_running(job: Job) -> bool:

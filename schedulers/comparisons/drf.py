@@ -15,6 +15,10 @@ import omega
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _FULL = 1e-12
+LIGHTEST = 1e-250
+"""Least product of parts of weight: far below it numbers end, and so would the order of satisfactions."""
+_SAME = 1e-11
+"""Levels, and amounts as shares, closer than this are equal."""
 
 
 def fluid(demand: Floats, weight: Floats, start: Floats | None = None) -> Floats:
@@ -129,12 +133,6 @@ def _parts(tree: "omega.pools.Tree", weights: tuple[Floats, Floats]) -> tuple[Fl
     part = np.ones(len(pools))
     part[1:] = pools[1:] / sums[tree.parents[1:]]
     return part, jobs / sums[tree.pool_of]
-
-
-LIGHTEST = 1e-250
-"""Least product of parts of weight: far below it numbers end, and so would the order of satisfactions."""
-_SAME = 1e-11
-"""Levels, and amounts as shares, closer than this are equal."""
 
 
 def products(tree: "omega.pools.Tree", parts: Floats) -> Floats:

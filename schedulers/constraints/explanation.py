@@ -43,6 +43,8 @@ from omega.schedulers.work import Work
 
 SHOWN = 8
 """Maximum number of attributes in a message."""
+MOST_AWAY = 5
+"""Machines that are named because they satisfy the constraints of a group, and take no tasks at present."""
 
 
 def warnings(wants: Demands, attributes: Attributes) -> list[str]:
@@ -101,10 +103,6 @@ class DemandStep:
     excludes: int
     remaining: int
     machines: tuple[int, ...] = ()
-
-
-MOST_AWAY = 5
-"""Machines that are named because they satisfy the constraints of a group, and take no tasks at present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,10 @@ WAIT_MS = (5_000, 10_000)
 """Waits of a locality that states none: for the machines, and for each domain around them."""
 ANYWHERE = "anywhere"
 """The name of the last level."""
+MOST_NAMED = 8
+"""Maximum number of machines in a note."""
+MOST_PLACES = 1_000
+"""Maximum number of places of a job: a claim of a shard reads the ranges of unclaimed ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +130,6 @@ def _texts(field: str, said: Any) -> tuple[str, ...]:
     return tuple(said)
 
 
-MOST_NAMED = 8
-"""Maximum number of machines in a note."""
-
-
 def levels(wants: Locality, snapshot: Snapshot) -> list[Mask]:
     """Return the machines of each level but the last, each with those of the levels before it."""
     return levels_of(wants, snapshot.attributes, snapshot.up)
@@ -201,10 +201,6 @@ def _notes(wants: Locality, snapshot: Snapshot) -> Iterator[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-
-
-MOST_PLACES = 1_000
-"""Maximum number of places of a job: a claim of a shard reads the ranges of unclaimed ones."""
 
 
 class Place(NamedTuple):

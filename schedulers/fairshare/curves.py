@@ -22,6 +22,10 @@ SAME = 1e-15
 """Values closer than this are equal: no jump."""
 SLACK = 1e-11
 """How far a sum may pass a bound by rounding and still be within it."""
+_HALVINGS, _NEAR, _ROUNDING = 100, 1e-8, 1e-13
+"""Steps of a bisection; how far the slack of its bound may carry it past a jump; that slack."""
+_PAIRS = 40_000
+"""Values of curves at breakpoints that one step computes: few enough to stay in the processor's cache."""
 
 
 class Curve(NamedTuple):
@@ -194,12 +198,6 @@ def cut(curve: Curve, bound: Floats) -> Curve:
         np.append(x, x[-1] + part * (curve.x[count] - x[-1])),
         np.concatenate((y, (y[-1] + part * rise)[None])),
     )
-
-
-_HALVINGS, _NEAR, _ROUNDING = 100, 1e-8, 1e-13
-"""Steps of a bisection; how far the slack of its bound may carry it past a jump; that slack."""
-_PAIRS = 40_000
-"""Values of curves at breakpoints that one step computes: few enough to stay in the processor's cache."""
 
 
 def totals(children: Curves, squeeze: Floats, groups: Integers, count: int) -> Curves:

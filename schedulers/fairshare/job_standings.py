@@ -31,6 +31,8 @@ from omega.schedulers.work import Work
 
 SETTLED_SECONDS = 5.0
 """How long a pool that was below its share keeps its tasks, and a task runs, before another pool or job evicts it."""
+_HELD = "held at the epoch"
+"""Where a job's unplaced tasks at the first look at an epoch stand among its notes."""
 
 
 class _Shortage(NamedTuple):
@@ -138,10 +140,6 @@ class PoolWatch:
             return False
         self.searched(name, None, standings)
         return standings.any_above(name)
-
-
-_HELD = "held at the epoch"
-"""Where a job's unplaced tasks at the first look at an epoch stand among its notes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

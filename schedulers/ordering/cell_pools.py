@@ -38,6 +38,11 @@ SMALL = 1e-9
 UNNAMED = "<none>"
 """The pool of jobs that name none."""
 _TWO = 2
+PROVISIONAL_SECONDS = 5.0
+"""Maximum age in seconds of shares computed while no epoch comes."""
+WAIT_SECONDS = 0.05
+"""Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
+FORGET_SECONDS = 60.0
 
 
 def parts_of(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
@@ -147,13 +152,6 @@ class _Table:
         if self._all:
             return list(values)
         return [next(values) if one.is_plain else one.satisfaction() for one in self.each]
-
-
-PROVISIONAL_SECONDS = 5.0
-"""Maximum age in seconds of shares computed while no epoch comes."""
-WAIT_SECONDS = 0.05
-"""Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
-FORGET_SECONDS = 60.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,11 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.policies import Ordering
 from omega.schedulers.work import Work, fitting
 
+LEVEL_SECONDS = 0.05
+"""Time in seconds for which the users' shares hold that were computed from what they hold and want."""
+_HALVINGS = 40
+_SMALL = 1e-6
+
 
 @dataclass(frozen=True, slots=True)
 class Fifo(Ordering):
@@ -81,12 +86,6 @@ class ShortestFirst(Ordering):
         if expected is None:
             expected = 1e12 if self.unknown is None else self.unknown
         return expected + self.ageing * work.submitted
-
-
-LEVEL_SECONDS = 0.05
-"""Time in seconds for which the users' shares hold that were computed from what they hold and want."""
-_HALVINGS = 40
-_SMALL = 1e-6
 
 
 @dataclass(slots=True)

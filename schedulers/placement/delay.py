@@ -29,6 +29,9 @@ from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement, claims_of, declared, place_all_before, with_wrapped
 from omega.schedulers.work import Work
 
+NOTE = "omega.delay"
+"""The key of its state in `Work.notes`."""
+
 
 class DelayReset(Enum):
     """What a launch does to the waits that follow."""
@@ -108,10 +111,6 @@ class DelayRule:
         """Record that a task was placed at a level."""
         if self.reset is DelayReset.JOB:
             waiting.level, waiting.since, waiting.skips = level, None, 0
-
-
-NOTE = "omega.delay"
-"""The key of its state in `Work.notes`."""
 
 
 @dataclass(slots=True)

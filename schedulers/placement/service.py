@@ -34,6 +34,10 @@ from omega.schedulers.placement.domains import (
 from omega.schedulers.work import Work
 
 Scores = NDArray[np.float64]
+Points = NDArray[np.float64]
+NEVER = float("-inf")
+Found = NDArray[np.intp]
+_TIE = 1e-6
 
 
 def tightness(snapshot: Snapshot, need: Resources) -> Scores:
@@ -98,10 +102,6 @@ class BestFit:
             if placed == left:
                 break
         return placed
-
-
-Points = NDArray[np.float64]
-NEVER = float("-inf")
 
 
 @dataclass(slots=True)
@@ -193,10 +193,6 @@ class Spreading:
             loss = np.inf if bound is not None and counts[code] >= bound else self.spread * count
             self.lost[inside] += loss
             self.now[inside] = self.best[inside] - self.lost[inside]
-
-
-Found = NDArray[np.intp]
-_TIE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

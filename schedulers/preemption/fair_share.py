@@ -34,6 +34,11 @@ from omega.schedulers.preemption.precedence import might_hold
 from omega.schedulers.preemption.victims import EvictedAmounts, leaf_of_work, unit_of
 from omega.schedulers.work import Work
 
+LOOK_SECONDS = 1.0
+"""Interval in seconds of looks at all pools while none with jobs of this scheduler is below its share."""
+_PLAN = "evictions between pools"
+"""Where a job's plan stands among its notes, until its transaction is made."""
+
 
 class _Victim:
     """A job that may lose tasks: its use, its bounds, and the least preemptible of its tasks that may be evicted."""
@@ -215,12 +220,6 @@ class PartitionPlan(EvictionPlan):
             else:
                 high = middle - 1
         return low
-
-
-LOOK_SECONDS = 1.0
-"""Interval in seconds of looks at all pools while none with jobs of this scheduler is below its share."""
-_PLAN = "evictions between pools"
-"""Where a job's plan stands among its notes, until its transaction is made."""
 
 
 @dataclass(slots=True)

@@ -35,6 +35,10 @@ from omega.schedulers.preemption.victims import (
 )
 from omega.schedulers.work import Work
 
+Mask = NDArray[np.bool_]
+MOST_EVICTIONS, MOST_STARTS = 200, 500
+"""Of one transaction."""
+
 
 class PlannedEvictions:
     """The evictions that are planned for one job, counted in the standings of pools as they are chosen.
@@ -129,11 +133,6 @@ class PlannedEvictions:
         """Name the victims of each claim, which the snapshot counts as taken."""
         room = {machine: self._free(machine) for machine in self.victims}
         return with_victims(claims, self.victims, self.evicted, room, self.work)
-
-
-Mask = NDArray[np.bool_]
-MOST_EVICTIONS, MOST_STARTS = 200, 500
-"""Of one transaction."""
 
 
 class _Loss(IntEnum):

@@ -54,6 +54,20 @@ from omega.schedulers.work import Work
 
 REPEAT_SECONDS = 60.0
 """Time in seconds for which an error of a policy is not logged again."""
+MOST_JOBS = 128
+"""Maximum number of jobs with reasons in a heartbeat: those with the latest changes."""
+MOST_REASONS = 5
+"""Maximum number of reasons per job: the last ones."""
+EXPLAINED_PER_SECOND = 10
+"""Blocked jobs that are explained per second, some milliseconds each; others keep their last reason, or RESOURCES."""
+NEVER = float("inf")
+HUNG_LEASES = 2
+"""Number of lease lengths without a step after which the loop counts as hung; its lease then expires."""
+TURN_SECONDS = 0.2
+MOST_DELAYED = 256
+"""Maximum number of delayed jobs in a heartbeat."""
+NAME_LEASES = 4 / 3
+"""Number of lease lengths to wait for a name: the name of a killed process is free when its lease expires."""
 
 
 class Diary(Instrument):
@@ -99,14 +113,6 @@ class Diary(Instrument):
     @override
     def abandoned(self, work: Any, now: float) -> None:
         self._log.warning("job abandoned", job=work.id, conflicts=work.conflicts)
-
-
-MOST_JOBS = 128
-"""Maximum number of jobs with reasons in a heartbeat: those with the latest changes."""
-MOST_REASONS = 5
-"""Maximum number of reasons per job: the last ones."""
-EXPLAINED_PER_SECOND = 10
-"""Blocked jobs that are explained per second, some milliseconds each; others keep their last reason, or RESOURCES."""
 
 
 class PendingReasons(Instrument):
@@ -189,16 +195,6 @@ class PendingReasons(Instrument):
             self._found[job_id] = reasons  # the last of the mapping: those before it are dropped first
             if len(self._found) > MOST_JOBS:
                 del self._found[next(iter(self._found))]
-
-
-NEVER = float("inf")
-HUNG_LEASES = 2
-"""Number of lease lengths without a step after which the loop counts as hung; its lease then expires."""
-TURN_SECONDS = 0.2
-MOST_DELAYED = 256
-"""Maximum number of delayed jobs in a heartbeat."""
-NAME_LEASES = 4 / 3
-"""Number of lease lengths to wait for a name: the name of a killed process is free when its lease expires."""
 
 
 class Watched(Protocol):

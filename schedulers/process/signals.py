@@ -9,6 +9,11 @@ from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull, Unreachab
 from omega.cellstate.server import check_suitable, server_info
 from omega.schedulers.process.log import log
 
+AWAY_SECONDS = 0.5
+PASSING = (Unreachable, ReadOnly, StoreFull, NotReplicated)
+"""What a store may be for a while: without an answer, or refusing writes."""
+T = TypeVar("T")
+
 
 def leave_signals() -> tuple[signal.Signals, ...]:
     """Return SIGINT, SIGTERM, and SIGHUP unless that is ignored (nohup)."""
@@ -27,12 +32,6 @@ class StopRequest:
 
     def _receive(self, *_: object) -> None:
         self.received = True
-
-
-AWAY_SECONDS = 0.5
-PASSING = (Unreachable, ReadOnly, StoreFull, NotReplicated)
-"""What a store may be for a while: without an answer, or refusing writes."""
-T = TypeVar("T")
 
 
 def await_store(url: str, member: str) -> None:

@@ -33,6 +33,18 @@ from omega.schedulers.work import Work
 
 REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
 """Notes of a job: limits and use of its last requeueing, and those at which the store then refused it."""
+SCAN_SECONDS = 0.5
+"""Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
+MOST_SCANNED = 8
+"""Maximum number of groups of blocked jobs in one scan."""
+LOOK_SECONDS = 0.2
+"""Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
+NAMING_SECONDS = 0.02
+"""Interval in seconds of looks for an epoch that a job waits for."""
+MOST_COUNTED = 64
+"""Maximum number of jobs whose running tasks are counted in one attempt."""
+STAGGER_SECONDS = 0.04
+"""Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
 
 
 class PoolRoom:
@@ -133,12 +145,6 @@ def _fresh(work: Work) -> bool:
     return not (work.placed or any(group.placed for group in work.job.groups))
 
 
-SCAN_SECONDS = 0.5
-"""Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
-MOST_SCANNED = 8
-"""Maximum number of groups of blocked jobs in one scan."""
-
-
 class EvictingJobs:
     """The times at which blocked jobs are tried for evictions; their groups take turns."""
 
@@ -221,16 +227,6 @@ class EvictingJobs:
         for work in works:
             work.entitled = True
         return works
-
-
-LOOK_SECONDS = 0.2
-"""Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
-NAMING_SECONDS = 0.02
-"""Interval in seconds of looks for an epoch that a job waits for."""
-MOST_COUNTED = 64
-"""Maximum number of jobs whose running tasks are counted in one attempt."""
-STAGGER_SECONDS = 0.04
-"""Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
 
 
 class Queue:

@@ -14,6 +14,10 @@ from omega.schedulers.work import Work
 
 Head = Callable[[Hashable], Sequence[Any] | None]
 """Returns key and tie of the first due job of a lane, perhaps with more; None when it has none."""
+Entry = tuple[float, int, int, str]
+"""Key and tie of a job, its number in the queue, its id."""
+SORTED = 16
+"""Jobs of the only lane, as a multiple of those asked for, up to which it is sorted: each pop of a heap costs more."""
 
 
 class Heads:
@@ -128,14 +132,6 @@ class Heads:
             heapreplace(heap, (place, self._entries, lane))
         else:
             heappush(heap, (place, self._entries, lane))
-
-
-Entry = tuple[float, int, int, str]
-"""Key and tie of a job, its number in the queue, its id."""
-
-
-SORTED = 16
-"""Jobs of the only lane, as a multiple of those asked for, up to which it is sorted: each pop of a heap costs more."""
 
 
 class Ready:

@@ -15,6 +15,10 @@ from omega.schedulers.work import NOTHING, Work
 
 Alike = tuple[Hashable, Hashable]
 """A lane, and the shape of a group's jobs."""
+Mask = NDArray[np.bool_]
+FEW = 16
+"""Number of groups up to which sorting their places costs less than arrays of them."""
+NOBODY = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True, eq=False)
@@ -125,12 +129,6 @@ class ByShape:
     def __len__(self) -> int:
         """Number of jobs."""
         return len(self._of)
-
-
-Mask = NDArray[np.bool_]
-FEW = 16
-"""Number of groups up to which sorting their places costs less than arrays of them."""
-NOBODY = np.iinfo(np.int64).max
 
 
 class GroupTable:
