@@ -7,7 +7,8 @@ from omega.cellstate.errors import OmegaError
 from omega.many_cells.policy import CellOffer, CellPolicy, ask
 from omega.queries.plans import PlannedJob, Planner
 from omega.queries.working_copy import as_work
-from omega.schedulers.constraints.locality import levels, locality
+from omega.schedulers.constraints.locality import locality
+from omega.schedulers.constraints.locality_levels import levels
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec

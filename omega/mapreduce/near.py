@@ -18,7 +18,8 @@ from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Queries
 from omega.mapreduce.plan import MapReducePlan
-from omega.schedulers.constraints.locality import Locality, levels_of, locality_of, spans
+from omega.schedulers.constraints.locality import Locality, locality_of, spans
+from omega.schedulers.constraints.locality_levels import levels_of
 from omega.schedulers.placement.delay import DelayRule, Waiting
 
 RULE = DelayRule()

@@ -178,7 +178,8 @@ class _Warnings:
 
     def _locality(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about parts of a locality without effect, such as machines that are not there."""
-        from omega.schedulers.constraints.locality import is_local, notes
+        from omega.schedulers.constraints.locality import is_local
+        from omega.schedulers.constraints.locality_levels import notes
 
         work = self._work(spec)
         if is_local(work.job) and self.fleet.total:
@@ -191,7 +192,8 @@ class _Warnings:
     def _input(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about input files of which no machine with the data is up."""
         from omega.mapreduce.plan import MapReducePlan
-        from omega.schedulers.constraints.locality import locality_of, without_data
+        from omega.schedulers.constraints.locality import locality_of
+        from omega.schedulers.constraints.locality_levels import without_data
 
         plan = MapReducePlan.read(spec.spec)
         if plan is None or not plan.places:

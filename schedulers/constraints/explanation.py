@@ -25,7 +25,7 @@ from omega.cellstate.resources import Resources, format_amount
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import Demands, demands
 from omega.schedulers.constraints.enforcing import related, tree_machines
-from omega.schedulers.constraints.locality import notes
+from omega.schedulers.constraints.locality_levels import notes
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import (
     Limited,

@@ -23,21 +23,16 @@ location. So a set of places is a short list of ranges of maps, whatever their n
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from json import dumps, loads
 from math import inf
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from omega.cellstate import ranges
-from omega.cellstate.attributes import Attributes
-from omega.cellstate.constraints.evaluation import Mask, holds
 from omega.cellstate.errors import BadInput
-from omega.cellstate.model import MACHINE, Job, MachineState
-from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.model import MACHINE, Job
 from omega.schedulers.constraints.demands import asks_anything
 from omega.schedulers.sizing import PLAN
 
@@ -48,8 +43,6 @@ WAIT_MS = (5_000, 10_000)
 """Waits of a locality that states none: for the machines, and for each domain around them."""
 ANYWHERE = "anywhere"
 """The name of the last level."""
-MOST_NAMED = 8
-"""Maximum number of machines in a note."""
 MOST_PLACES = 1_000
 """Maximum number of places of a job: a claim of a shard reads the ranges of unclaimed ones."""
 
@@ -128,79 +121,6 @@ def _texts(field: str, said: Any) -> tuple[str, ...]:
     if not isinstance(said, list | tuple) or not all(isinstance(each, str) and each for each in said):
         raise BadInput(f"{field}: {said!r} is not a list of names")
     return tuple(said)
-
-
-def levels(wants: Locality, snapshot: Snapshot) -> list[Mask]:
-    """Return the machines of each level but the last, each with those of the levels before it."""
-    return levels_of(wants, snapshot.attributes, snapshot.up)
-
-
-def levels_of(wants: Locality, attributes: Attributes, up: Mask) -> list[Mask]:
-    """Return the machines of each level as `levels`, of some machines and whether each is up.
-
-    Machines that are not up count at no level: neither they nor their domains are preferred.
-    """
-    here = _with_data(wants, attributes) & up
-    masks, at = [here], np.flatnonzero(here)
-    for domain in wants.domains:
-        codes = attributes.codes(domain)
-        table = np.zeros(len(attributes.values(domain)), dtype=np.bool_)
-        table[codes[at]] = True
-        table[0] = False  # machines without the attribute are in no domain
-        masks.append(masks[-1] | table[codes])
-    return masks
-
-
-def without_data(wants: Sequence[Locality], snapshot: Snapshot) -> list[int]:
-    """Return the positions of the localities of which no machine is up; attributes must have been fetched."""
-    return [at for at, each in enumerate(wants) if not (_with_data(each, snapshot.attributes) & snapshot.up).any()]
-
-
-def _with_data(wants: Locality, attributes: Attributes) -> Mask:
-    mask = np.zeros(attributes.size, dtype=np.bool_)
-    mask[[machine for name in wants.machines for machine in attributes.named(name)]] = True
-    return mask | holds(wants.where, attributes) if wants.where else mask
-
-
-def notes(job: Job, group: int, snapshot: Snapshot) -> list[str]:
-    """Return a line for each part of a group's locality that has no effect now; attributes must have been fetched."""
-    own = own_field(job, group)
-    if own is None:
-        return []
-    wants = locality(job, group)
-    return _fault(own) if wants is None else list(_notes(wants, snapshot))
-
-
-def _fault(own: Any) -> list[str]:
-    try:
-        read_locality(own)
-    except BadInput as error:
-        return [f"locality: {error}; it is ignored"]
-    return ["locality: has values that are not plain; it is ignored"]
-
-
-def _notes(wants: Locality, snapshot: Snapshot) -> Iterator[str]:
-    attributes, states = snapshot.attributes, snapshot.rows[2]
-    found = {name: [m for m in attributes.named(name) if states[m] != MachineState.GONE] for name in wants.machines}
-    unknown = [name for name, machines in found.items() if not machines]
-    idle = [name for name, machines in found.items() if machines and not snapshot.up[machines].any()]
-    for names, what in ((unknown, "not in the cell"), (idle, "not up")):
-        if names:
-            yield f"locality: {_listed(names)} {'is' if len(names) == 1 else 'are'} {what}, and ignored"
-    if wants.where and not holds(wants.where, attributes).any():
-        yield f"locality: no machine satisfies {wants.where}"
-    here = np.flatnonzero(_with_data(wants, attributes) & snapshot.up)
-    if not len(here):
-        seconds = f"{sum(wants.waits):g}"
-        yield f"locality: no machine with the data is up; the tasks may run anywhere after {seconds} s"
-        return
-    for domain in wants.domains:
-        if not attributes.codes(domain)[here].any():
-            yield f"locality: no machine with the data has the attribute {domain}, so no other one is near it"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 class Place(NamedTuple):

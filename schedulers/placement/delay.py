@@ -22,7 +22,8 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constrained import within_constraints
 from omega.schedulers.constraints.enforcing import permitted
-from omega.schedulers.constraints.locality import FIELD, Locality, is_local, levels, locality
+from omega.schedulers.constraints.locality import FIELD, Locality, is_local, locality
+from omega.schedulers.constraints.locality_levels import levels
 from omega.schedulers.fitting import fitting
 from omega.schedulers.placement.domains import places_of
 from omega.schedulers.placement.first_fit import FirstFit
