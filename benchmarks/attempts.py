@@ -5,8 +5,7 @@ from statistics import median
 from time import process_time_ns
 from typing import Any
 
-from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import FairUsers, PrecedenceFifo
 from omega.schedulers.policies import Ordering
 from omega.schedulers.scheduler import Scheduler
 from omega.testing import snapshot, work

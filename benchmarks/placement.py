@@ -12,8 +12,7 @@ from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import Placement
 from omega.schedulers.work import Work
 

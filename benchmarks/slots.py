@@ -12,7 +12,7 @@ from time import process_time
 
 from benchmarks.launch import Document, progress
 from omega.cellstate.pools import Pool, Pools
-from omega.schedulers.ordering.hadoop import HadoopFair
+from omega.schedulers.comparisons.hadoop import HadoopFair
 from omega.simulation.slot_delay import delayed
 from omega.simulation.slot_jobs import SlotJobSpec
 from omega.simulation.slots import SlotCluster, SlotSimulation

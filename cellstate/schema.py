@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class Seen(Enum):
-    """Which policies may decide by a field: jobs that differ in it are not alike for them (schedulers/seen_fields.py).
+    """Which policies may decide by a field: jobs that differ in it are not alike for them (schedulers/work.py).
 
     A new field is seen by all until its table says otherwise.
     """

@@ -15,7 +15,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as checkers of types read it; importing typing would take longer than all of this
 if TYPE_CHECKING:
-    from omega import testing as testing
+    from omega import pools as pools, testing as testing
     from omega.cellstate.errors import (
         BadInput as BadInput,
         Duplicate as Duplicate,
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
         Overtaken as Overtaken,
         Refused as Refused,
         StoreError as StoreError,
+    )
+    from omega.cellstate.fairness import (
+        Assertion as Assertion,
+        PoolLoss as PoolLoss,
+        Threshold as Threshold,
+        is_below as is_below,
+        is_legal as is_legal,
     )
     from omega.cellstate.model import (
         After as After,
@@ -46,21 +53,22 @@ if TYPE_CHECKING:
     from omega.live.runners.containers import Docker as Docker, Podman as Podman
     from omega.live.runners.runner import Runner as Runner, RunnerCommand as RunnerCommand, RunnerTask as RunnerTask
     from omega.many_cells.policy import CellOffer as CellOffer, CellPolicy as CellPolicy, FitsFirst as FitsFirst
+    from omega.schedulers.comparisons.file_pools import FairPools as FairPools, PoolSettings as PoolSettings
+    from omega.schedulers.constrained import Constrained as Constrained
     from omega.schedulers.gates import Gate as Gate
     from omega.schedulers.instruments import Figures as Figures, Instrument as Instrument
     from omega.schedulers.job_fields import JobField as JobField
-    from omega.schedulers.ordering.fair_pools import FairPools as FairPools, PoolSettings as PoolSettings
-    from omega.schedulers.ordering.fair_users import FairUsers as FairUsers
-    from omega.schedulers.ordering.fifo import Fifo as Fifo, Rejoin as Rejoin
-    from omega.schedulers.ordering.precedence import PrecedenceFifo as PrecedenceFifo
-    from omega.schedulers.ordering.shortest import ShortestFirst as ShortestFirst
-    from omega.schedulers.placement.constrained import Constrained as Constrained
-    from omega.schedulers.placement.delay import Delay as Delay
-    from omega.schedulers.placement.delay_rule import DelayReset as DelayReset, DelayRule as DelayRule
-    from omega.schedulers.placement.first_fit import FirstFit as FirstFit
-    from omega.schedulers.placement.random_fit import RandomFit as RandomFit
-    from omega.schedulers.placement.scored import BestFit as BestFit
-    from omega.schedulers.placement.service import ServicePlacement as ServicePlacement
+    from omega.schedulers.ordering.cell_pools import CellPools as CellPools
+    from omega.schedulers.ordering.without_pools import (
+        FairUsers as FairUsers,
+        Fifo as Fifo,
+        PrecedenceFifo as PrecedenceFifo,
+        Rejoin as Rejoin,
+        ShortestFirst as ShortestFirst,
+    )
+    from omega.schedulers.placement.delay import Delay as Delay, DelayReset as DelayReset, DelayRule as DelayRule
+    from omega.schedulers.placement.first_fit import FirstFit as FirstFit, RandomFit as RandomFit
+    from omega.schedulers.placement.service import BestFit as BestFit, ServicePlacement as ServicePlacement
     from omega.schedulers.policies import (
         NoPreemption as NoPreemption,
         Ordering as Ordering,
@@ -70,15 +78,21 @@ if TYPE_CHECKING:
         Sizing as Sizing,
     )
     from omega.schedulers.preemption.precedence import PrecedencePreemption as PrecedencePreemption
+    from omega.schedulers.preemption.victims import (
+        Victim as Victim,
+        with_victims as with_victims,
+        without_needless as without_needless,
+    )
     from omega.schedulers.retrying import RetryPolicy as RetryPolicy
     from omega.schedulers.scheduler import Scheduler as Scheduler
-    from omega.schedulers.sizing.model import Phase as Phase, Profile as Profile, Totals as Totals
-    from omega.schedulers.work import Work as Work
+    from omega.schedulers.sizing import Phase as Phase, Profile as Profile, Totals as Totals
+    from omega.schedulers.work import Work as Work, fitting as fitting
     from omega.trial import Trial as Trial, simulate as simulate
     from omega.workload.workload import Arrival as Arrival, Workload as Workload
 
 _HOMES = {
     "omega.cellstate.errors": ("BadInput", "Duplicate", "JobLost", "OmegaError", "Overtaken", "Refused", "StoreError"),
+    "omega.cellstate.fairness": ("Assertion", "PoolLoss", "Threshold", "is_below", "is_legal"),
     "omega.cellstate.model": ("After", "Gang", "JobSpec", "MachineSpec", "TaskGroup"),
     "omega.cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
     "omega.cellstate.usage": ("Usage",),
@@ -93,33 +107,31 @@ _HOMES = {
     "omega.schedulers.instruments": ("Figures", "Instrument"),
     "omega.schedulers.gates": ("Gate",),
     "omega.schedulers.job_fields": ("JobField",),
-    "omega.schedulers.ordering.fair_users": ("FairUsers",),
-    "omega.schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),
-    "omega.schedulers.ordering.fifo": ("Fifo", "Rejoin"),
-    "omega.schedulers.ordering.precedence": ("PrecedenceFifo",),
-    "omega.schedulers.ordering.shortest": ("ShortestFirst",),
+    "omega.schedulers.comparisons.file_pools": ("FairPools", "PoolSettings"),
+    "omega.schedulers.ordering.cell_pools": ("CellPools",),
+    "omega.schedulers.ordering.without_pools": ("FairUsers", "Fifo", "PrecedenceFifo", "Rejoin", "ShortestFirst"),
     "omega.schedulers.retrying": ("RetryPolicy",),
-    "omega.schedulers.placement.constrained": ("Constrained",),
-    "omega.schedulers.placement.delay": ("Delay",),
-    "omega.schedulers.placement.delay_rule": ("DelayReset", "DelayRule"),
-    "omega.schedulers.placement.first_fit": ("FirstFit",),
-    "omega.schedulers.placement.random_fit": ("RandomFit",),
-    "omega.schedulers.placement.scored": ("BestFit",),
-    "omega.schedulers.placement.service": ("ServicePlacement",),
+    "omega.schedulers.constrained": ("Constrained",),
+    "omega.schedulers.placement.delay": ("Delay", "DelayReset", "DelayRule"),
+    "omega.schedulers.placement.first_fit": ("FirstFit", "RandomFit"),
+    "omega.schedulers.placement.service": ("BestFit", "ServicePlacement"),
     "omega.schedulers.policies": ("NoPreemption", "Ordering", "Peers", "Placement", "Preemption", "Sizing"),
     "omega.schedulers.preemption.precedence": ("PrecedencePreemption",),
+    "omega.schedulers.preemption.victims": ("Victim", "with_victims", "without_needless"),
     "omega.schedulers.scheduler": ("Scheduler",),
-    "omega.schedulers.sizing.model": ("Phase", "Profile", "Totals"),
-    "omega.schedulers.work": ("Work",),
+    "omega.schedulers.sizing": ("Phase", "Profile", "Totals"),
+    "omega.schedulers.work": ("Work", "fitting"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_PACKAGES = ("pools", "testing")
+"""Packages of names of their own: the calculator of shares, and the contracts of policies, which need pytest."""
 if not TYPE_CHECKING:  # checkers of types take the names that are imported under themselves, and refuse others
-    __all__ = [*_HOME_OF, "testing"]  # noqa: PLE0604 - they are strings
+    __all__ = [*_HOME_OF, *_PACKAGES]  # noqa: PLE0604 - they are strings
 
     def __getattr__(name: str) -> object:
         """Import a name when it is first used."""
-        if name == "testing":  # a package of its own, which needs pytest
-            return import_module("omega.testing")
+        if name in _PACKAGES:
+            return import_module(f"omega.{name}")
         if name not in _HOME_OF:
             raise AttributeError(f"module 'omega' has no attribute {name!r}")
         found: object = getattr(import_module(_HOME_OF[name]), name)
@@ -128,4 +140,4 @@ if not TYPE_CHECKING:  # checkers of types take the names that are imported unde
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF, "testing"})
+    return sorted({*globals(), *_HOME_OF, *_PACKAGES})

@@ -10,7 +10,7 @@ from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, TaskGroup
 from omega.cellstate.resources import MEMORY_BYTES
 from omega.output_pattern import check_distinct
 from omega.schedulers.rolling import STARTED_WITH, Policy, Target, count_of, counted, going, resized, targets
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.sizing import PLAN
 from omega.schedulers.speculation import FIELD, with_copies
 from omega.users import SOURCES
 from omega.versions import UPDATING, next_fields

@@ -2,14 +2,17 @@
 
 One commit is in flight while the next jobs are decided, unless conflicts are frequent; several jobs go in one round
 trip, each its own transaction (docs/decisions/0003). Lost calls are sent again; a lapsed lease means a fresh start.
+
+The settings of a scheduler in plain values are for the log and for recordings. A policy is named by its class, as the
+registry names it (``module:Class``): nothing is imported by such a name.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from functools import partial
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from omega.cellstate.array_snapshot import ArraySnapshot
@@ -23,7 +26,6 @@ from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.failing import as_one_line
 from omega.schedulers.gates import Hold, hold
 from omega.schedulers.instruments import Instrument
-from omega.schedulers.logged import settings_of
 from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
 from omega.schedulers.process.beat import LOOP
 from omega.schedulers.queue.intake import MOST_FILLS, Intakes
@@ -33,6 +35,7 @@ from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import LEASE_MS, owned
 from omega.schedulers.work import keeps_running
 
+_PLAIN = (bool, int, float, str, type(None))
 IDLE_SECONDS = 1.0
 """Interval of polls by an idle scheduler: a client that freed room may not have notified it."""
 SHORT_SECONDS = 0.05
@@ -41,6 +44,32 @@ AWAY_SECONDS = 0.5
 """Interval of retries while the store is unavailable, ±50 %."""
 T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
+
+
+def settings_of(scheduler: Scheduler) -> dict[str, Any]:
+    """Return kind, policies, mode, detection, jobs per call, back-off, limit of attempts and retry policy."""
+    policies = dict(zip(("ordering", "placement", "preemption", "sizing"), scheduler.policies, strict=True))
+    return {
+        "kind": scheduler.kind,
+        **{axis: policy_of(policy) for axis, policy in policies.items() if policy is not None},
+        "mode": scheduler.mode.name.lower(),
+        "detection": scheduler.detection.name.lower(),
+        "jobs_per_call": scheduler.jobs_per_call,
+        "backoff": scheduler.backoff,
+        "retry_limit": scheduler.retry_limit,
+        **({} if scheduler.retry_policy is None else {"retry_policy": policy_of(scheduler.retry_policy)}),
+    }
+
+
+def policy_of(policy: object) -> dict[str, Any]:
+    """Return the class of a policy, and its fields that are plain values."""
+    kind = type(policy)
+    described: dict[str, Any] = {"class": f"{kind.__module__}:{kind.__qualname__}"}
+    for each in fields(policy) if is_dataclass(policy) and not isinstance(policy, type) else ():
+        value = getattr(policy, each.name, None)
+        if each.init and isinstance(value, _PLAIN):
+            described[each.name] = value
+    return described
 
 
 class _Arrival(NamedTuple):

@@ -25,7 +25,7 @@ from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.cellstate.usage import Whose
 from omega.schedulers.job_fields import JobField
 from omega.schedulers.retrying import RetryPolicy
-from omega.schedulers.sizing.model import Profile, Totals
+from omega.schedulers.sizing import Profile, Totals
 from omega.schedulers.work import Work
 
 
@@ -328,13 +328,6 @@ def _is_policy(kind: type) -> bool:
     return any(isinstance(getattr(kind, name, None), FunctionType) for name in ("place", "lane", "size"))
 
 
-def introduce(peers: Peers) -> None:
-    """Pass the peers to each of them that asks for its peers, and to those that they wrap."""
-    for policy in with_wrapped(peers.ordering, peers.placement, peers.preemption, peers.sizing):
-        if isinstance(policy, Joining):
-            policy.join(peers)
-
-
 def declares(name: str, *policies: object) -> bool:
     """Return whether one of the policies, or of those that they wrap, has an attribute that is true."""
     return any(getattr(each, name, False) for each in with_wrapped(*policies))
@@ -383,3 +376,27 @@ def read_by(*policies: object) -> frozenset[str] | None:
             return None
         names.update(reads, {POLICY} if getattr(policy, "job_fields", ()) else ())
     return frozenset(names)
+
+
+class Declarations:
+    """What the policies of a scheduler declare, with those that they wrap: read once, when one of them is set.
+
+    `within` is the placement as it applies the demands and the locality of jobs.
+    """
+
+    __slots__ = ("asserting", "joining", "places_all", "reads", "reads_attributes", "uses_pools", "with_wrapped")
+
+    def __init__(
+        self, ordering: Ordering, placement: Placement, preemption: Preemption, sizing: Sizing | None, within: Placement
+    ) -> None:
+        """Read them."""
+        self.with_wrapped = with_wrapped(ordering, placement, preemption, sizing)
+        self.joining = [policy for policy in self.with_wrapped if isinstance(policy, Joining)]
+        """Policies that ask for their peers."""
+        self.asserting = preemption if isinstance(preemption, Asserting) else None
+        """The preemption, if it evicts by shares of pools."""
+        self.places_all = as_places_all(within) if as_places_all(placement) else None
+        """The placement, if it can place several jobs in one call."""
+        self.reads = read_by(ordering, within, preemption)
+        self.reads_attributes = declares("reads_attributes", placement, preemption)
+        self.uses_pools = declares("uses_pools", ordering)

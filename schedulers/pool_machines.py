@@ -12,7 +12,7 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import SLOTS, UNBOUNDED, Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.constraints.evaluation import tree_machines
+from omega.schedulers.constraints.enforcing import tree_machines
 
 if TYPE_CHECKING:
     from omega.cellstate.cell import Cell

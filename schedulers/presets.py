@@ -3,11 +3,11 @@
 from random import Random
 
 from omega.cellstate.constraints.grammar import prepare
-from omega.schedulers.placement.own_part import OwnPart
+from omega.schedulers.placement.first_fit import OwnPart
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.policies import RelativeSize
+from omega.schedulers.sizing import RelativeSize
 
 BATCH_JOBS = 32
 """Jobs per round trip of the batch preset (docs/decisions/0003): more would only raise conflicts."""

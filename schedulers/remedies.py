@@ -11,7 +11,7 @@ import numpy as np
 from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import demands
-from omega.schedulers.constraints.evaluation import permitted
+from omega.schedulers.constraints.enforcing import permitted
 from omega.schedulers.constraints.explanation import GroupExplanation
 from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason

@@ -16,10 +16,10 @@ from omega.cellstate.replies import PendingJob
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, Progress, ShardDurations
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.constraints.input_locality import groups_near, has_places
+from omega.schedulers.constraints.locality import groups_near, has_places
 from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.model import PLAN, Phase, Profile, Totals
+from omega.schedulers.sizing import PLAN, Phase, Profile, Totals
 
 LOOK_SECONDS = 1.0
 REST_SECONDS = 10.0

@@ -22,7 +22,7 @@ from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import NONE, Demands, demands
-from omega.schedulers.constraints.evaluation import tree_machines
+from omega.schedulers.constraints.enforcing import tree_machines
 from omega.schedulers.fitting import UNBOUNDED, fitting
 from omega.schedulers.placement.domains import most_on_machine
 from omega.schedulers.pool_machines import fetch_attributes

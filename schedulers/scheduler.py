@@ -9,20 +9,21 @@ from omega.cellstate.model import Job, JobState
 from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
+from omega.schedulers.constrained import evictions, suspects
 from omega.schedulers.constraints.fetching import Fetch, wanted
 from omega.schedulers.failing import FailingJobs, place_together, set_aside, without_hung
 from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.gates import Gate, HeldJobs
 from omega.schedulers.instruments import Instrument, announce, report_blocked
 from omega.schedulers.job_fields import JobField, declared
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.outcomes import admitted, count, transaction
 from omega.schedulers.placement.arranging import elsewhere
 from omega.schedulers.placement.delay import within_locality
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import (
-    Asserting,
+    Declarations,
     NoPreemption,
     Ordering,
     Peers,
@@ -30,13 +31,8 @@ from omega.schedulers.policies import (
     PlacesAll,
     Preemption,
     Sizing,
-    as_places_all,
-    declares,
-    introduce,
-    read_by,
     with_wrapped,
 )
-from omega.schedulers.preemption.constrained import evictions, suspects
 from omega.schedulers.process.beat import JOB
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
@@ -100,12 +96,12 @@ class Scheduler:
     """Current jobs that fit nowhere, and the machines to fetch before other tasks are evicted for them."""
     counts_use: bool = field(default=False, init=False)
     """Whether a policy may read the use of users and pools."""
-    _reads_attributes: bool = field(default=False, init=False)
     _within: Placement = field(init=False)
     """The placement, as it applies the demands and the locality of jobs."""
     places_all: PlacesAll | None = field(default=None, init=False)
     """The placement, if it can place several jobs in one call."""
-    _asserting: Asserting | None = field(default=None, init=False)
+    declared: Declarations = field(init=False)
+    """What its policies declare."""
     _joined: bool = field(default=False, init=False)
     """Whether the policies know their present peers."""
     without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
@@ -118,13 +114,12 @@ class Scheduler:
     def _take_note(self) -> None:
         """Store the methods of the policies that are called for each job."""
         self.counts_use = self.queue.follows_use or self.preemption.evicts
-        self._asserting = self.preemption if isinstance(self.preemption, Asserting) else None
         self.queue.stagger = 0.0
         self._within = within_locality(self.placement)
-        self.queue.blocked.reads = read_by(self.ordering, self._within, self.preemption)
-        self.places_all = as_places_all(self._within) if as_places_all(self.placement) else None
-        self.job_fields = declared(self, *with_wrapped(*self.policies, self.gate))
-        self._reads_attributes = declares("reads_attributes", self.placement, self.preemption)
+        self.declared = known = Declarations(*self.policies, self._within)
+        self.queue.blocked.reads, self.queue.evicting.asserting = known.reads, known.asserting
+        self.places_all = known.places_all
+        self.job_fields = declared(self, *known.with_wrapped, *with_wrapped(self.gate))
         self._join()
 
     @property
@@ -135,7 +130,9 @@ class Scheduler:
     def _join(self) -> None:
         self._joined = True  # before they are read: another thread may change the scheduler's number
         ordering, placement, preemption, sizing = self.policies
-        introduce(Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy))
+        peers = Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy)
+        for policy in self.declared.joining:
+            policy.join(peers)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field; a new policy takes effect at once, on an idle scheduler."""
@@ -221,27 +218,42 @@ class Scheduler:
     @property
     def uses_pools(self) -> bool:
         """Whether weights, guarantees and the other settings of the cell's pools decide on its jobs."""
-        return self.follows_pools or declares("uses_pools", self.ordering)
+        return self.follows_pools or self.declared.uses_pools
 
     def requeue(self, snapshot: Snapshot, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
         if self.follows_pools and snapshot.pools.configured != (self.without_pools is not None):
-            from omega.schedulers.pool_policies import follow_pools  # noqa: PLC0415 - most cells have no pools
-
-            follow_pools(self)
+            self._follow_pools()
         if not self._joined:
             self._join()
         if self.counts_use:
             snapshot.usage.capacity = snapshot.total()
         self.queue.observe(snapshot, now)
-        if self._asserting is not None:
+        if (asserting := self.declared.asserting) is not None:
             self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
-            self._asserting.observe(snapshot, now)
+            asserting.observe(snapshot, now)
         self.queue.requeue(snapshot, self.preemption, self.rng, now)
+
+    def _follow_pools(self) -> None:
+        """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it.
+
+        Within a pool its own preemption evicts, unless that reads use itself.
+        """
+        if self.without_pools is not None:
+            (self.ordering, self.preemption), self.without_pools = self.without_pools, None
+            return
+        from omega.schedulers.ordering.cell_pools import CellPools  # noqa: PLC0415 - most cells have no pools
+        from omega.schedulers.preemption.fair_share import FairSharePreemption  # noqa: PLC0415 - as above
+        from omega.schedulers.preemption.precedence import PrecedencePreemption  # noqa: PLC0415 - as above
+
+        own = self.preemption
+        self.without_pools = self.ordering, own
+        within = own if own.evicts and not own.follows_use else PrecedencePreemption()
+        self.ordering, self.preemption = CellPools(), FairSharePreemption(within)
 
     def wanted(self, works: Sequence[Work], snapshot: Snapshot) -> Fetch | None:
         """What must be looked up before these jobs are decided; None when nothing lacks."""
-        return wanted(works, snapshot, always=self._reads_attributes)
+        return wanted(works, snapshot, always=self.declared.reads_attributes)
 
     def choose(self, now: float) -> list[Work]:
         """Take the next jobs out of the queue, at most `jobs_per_call`."""
@@ -325,7 +337,8 @@ class Scheduler:
             try:
                 claims = evictions(self.preemption, work, snapshot, self._within, self.rng)
                 if claims:
-                    asserted = self._asserting.assertion(work) if self._asserting is not None else None
+                    asserting = self.declared.asserting
+                    asserted = None if asserting is None else asserting.assertion(work)
                     made = transaction(self, work, claims, snapshot, len(claims))
                     transactions.append(made._replace(assertion=asserted))
                 elif suspects(self.preemption, work, snapshot, self.rng):
@@ -375,8 +388,8 @@ class Scheduler:
         pop, sizes = self.working.pop, self.sizing is not None
         for committed, outcome in results:
             job_id, claims, _, _, assertion = committed
-            if assertion is not None and self._asserting is not None:
-                self._asserting.settled(committed, outcome, now)
+            if assertion is not None and (asserting := self.declared.asserting) is not None:
+                asserting.settled(committed, outcome, now)
             work = pop(job_id, None)
             if work is None:
                 continue

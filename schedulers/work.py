@@ -1,28 +1,95 @@
-"""A job in a scheduler: its unplaced tasks and its attempts."""
+"""A job in a scheduler: its unplaced tasks, its attempts, and what makes jobs alike.
 
-from collections.abc import Hashable, Mapping, Sequence
+Of jobs that are alike one is tried for all (semantics 19). By the tables of `omega.cellstate.schema`, a field that all
+policies see, and one that no table has, is part of a job's shape. Others are part of it where a policy declares that it
+reads them (`reads`), and, but for what each job has of its own (its name, the time of its submission), where a policy
+declares nothing.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.model import Gang, Job
+from omega.cellstate.job_demands import weight_of
+from omega.cellstate.model import Gang, GroupStatus, Job
 from omega.cellstate.ranges import EMPTY
 from omega.cellstate.resources import Resources
-from omega.schedulers.constraints.demands import NONE, asks_anything, demands
-from omega.schedulers.seen_fields import seen_by
+from omega.cellstate.schema import CHANGING, FIXED, GROUP, GROUP_SPEC, POLICY, SPEC, Field, Seen, SpecField
+from omega.schedulers.constraints.demands import FIELDS, NONE, asks_anything, demands
 
+Part = tuple[str, Any]
+"""A field and its value."""
+_ATTRIBUTES = {"submitted": "submitted_ms", "duration": "duration_ms"}
+"""Attributes of a job and its groups that have another name than the field of the record."""
+
+
+Table = Sequence[Field] | Sequence[SpecField]
 _NO_GANG = Gang.NO
 _new = object.__new__
 Shape = tuple[Any, ...]
 """The properties that decide whether a job fits: equal shapes fit or do not fit together."""
 NOTHING: frozenset[str] = frozenset()
 """What policies read of jobs that read no more than all policies see."""
-
-
 ON_ABANDON = "on_abandon"
 """Job field for the running tasks of an abandoned job: ``stop`` or ``keep``."""
+
+
+class SeenFields:
+    """The fields of a job that policies see, beside the needs of its tasks and its demands."""
+
+    def __init__(self, reads: frozenset[str] | None) -> None:
+        """Compare what policies see that declare to read these fields; None: that declare nothing."""
+        self._reads = reads
+        self._job = _attributes(Job, self._seen(CHANGING, FIXED))
+        self._group = _attributes(GroupStatus, self._seen(GROUP))
+        self._hidden = {field.name for field in SPEC} - self._seen(SPEC) | {"groups"}
+        self._hidden_of_group = {field.name for field in GROUP_SPEC} - self._seen(GROUP_SPEC) | {*FIELDS}
+        self._of_job = attrgetter(*self._job)
+
+    def _seen(self, *tables: Table) -> set[str]:
+        shown = {Seen.ALL} if self._reads is not None else {Seen.ALL, Seen.DECLARED}
+        fields = [field for table in tables for field in table]
+        return {field.name for field in fields if field.seen in shown or field.name in (self._reads or ())}
+
+    def of(self, job: Job, groups: Sequence[int]) -> tuple[Any, ...]:
+        """Return the parts of a job with unplaced tasks in these groups."""
+        record = self._of_job(job)
+        if self._group:
+            record = record, tuple(getattr(job.groups[group], name) for group in groups for name in self._group)
+        return (record, tuple(self._written(job.spec, groups))) if job.spec else (record, ())
+
+    def _written(self, spec: Mapping[str, Any], groups: Sequence[int]) -> Iterator[Part]:
+        yield from _parts(spec, self._hidden)
+        own = spec.get(POLICY)
+        if self._reads and isinstance(own, Mapping):
+            yield from _parts(own, own.keys() - self._reads)
+        said = spec.get("groups") or ()
+        for group in groups:
+            if group < len(said) and isinstance(said[group], Mapping):
+                yield from _parts(said[group], self._hidden_of_group)
+
+
+@lru_cache(maxsize=64)
+def seen_by(reads: frozenset[str] | None) -> SeenFields:
+    """Return the fields that policies see which declare to read these; None: which declare nothing."""
+    return SeenFields(reads)
+
+
+def _attributes(of: type[Job | GroupStatus], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the attributes with these fields; some fields of records have none, and policies do not see them."""
+    return tuple(name for each in sorted(names) if (name := _ATTRIBUTES.get(each, each)) in of.__annotations__)
+
+
+def _parts(fields: Mapping[str, Any], hidden: AbstractSet[str]) -> Iterator[Part]:
+    for name in sorted(fields):
+        if name not in hidden:
+            value = fields[name]
+            yield name, value if isinstance(value, str) else repr(value)
 
 
 def keeps_running(job: Job) -> bool:
@@ -190,6 +257,11 @@ class Work:
         """The job's pool, ``""`` when it has none."""
         pool = self.job.spec.get("pool")
         return pool if isinstance(pool, str) else ""
+
+    @property
+    def weight(self) -> float:
+        """The job's weight among the jobs of its pool; 1 without a valid one."""
+        return weight_of(self.job.spec) if self.job.spec else 1.0
 
     @property
     def whose(self) -> tuple[str, str]:

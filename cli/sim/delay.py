@@ -27,7 +27,7 @@ def command(
 
     It assumes that slots become free on random machines. Nothing is simulated.
     """
-    from omega.schedulers.placement.delay_analysis import job_locality, predicted_locality, skips_needed, wait_share
+    from omega.schedulers.comparisons.delay_analysis import job_locality, predicted_locality, skips_needed, wait_share
 
     if (locality is None) == (skips is None):
         raise click.UsageError("give --locality or --skips; for example omega sim delay --locality 0.95")

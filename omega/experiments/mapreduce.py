@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.resources import Resources
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.model import Phase, Profile, Totals
-from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
+from omega.schedulers.sizing import AsAsked, GlobalCap, MaxParallelism, Phase, Profile, RelativeSize, Totals
 from omega.workload.mapreduce import MapReduceJob, load, split
 from omega.workload.workload import DIMENSIONS, Workload
 

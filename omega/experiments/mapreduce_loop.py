@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from omega.experiments.mapreduce import POLICIES, PolicyResult
-from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.placement.first_fit import RandomFit
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.sizing import PLAN
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import split, submitted

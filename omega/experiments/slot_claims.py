@@ -22,7 +22,7 @@ from omega.experiments.slot_runs import (
     small_jobs,
 )
 from omega.experiments.sticky_slots import ABOVE, BELOW, JOBS, TOLERANCE, WITH_DELAY, Sticky, bound, sticky
-from omega.schedulers.placement.delay_analysis import job_locality, predicted_locality
+from omega.schedulers.comparisons.delay_analysis import job_locality, predicted_locality
 
 FORM = Extent(0.0, 0, (), seeds=SEEDS)
 FRESH = Extent(0.0, 0, (), seed=SEEDS, seeds=SEEDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from statistics import fmean
 
-from omega.schedulers.ordering.hadoop import FewestRunning, HadoopFair, HadoopFifo
+from omega.schedulers.comparisons.hadoop import FewestRunning, HadoopFair, HadoopFifo
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering
 from omega.simulation.slot_delay import delayed

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from omega.schedulers.ordering.hadoop import FewestRunning
+from omega.schedulers.comparisons.hadoop import FewestRunning
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.simulation.slot_delay import delayed
 from omega.simulation.slot_jobs import SlotJobSpec

@@ -15,7 +15,7 @@ import numpy as np
 from omega.experiments.bootstrap import Interval, of_sample
 from omega.experiments.mapreduce import GAIN, POLICIES, PolicyResult, run_policy
 from omega.experiments.trace_run import TraceRun
-from omega.schedulers.sizing.model import Phase
+from omega.schedulers.sizing import Phase
 from omega.traces.swim import MAP_SECONDS, REDUCE_SECONDS, SwimJob, drawn_maps, read_swim
 from omega.workload.mapreduce import POPULAR, MapReduceJob, load, split
 from omega.workload.presets import draw

@@ -17,9 +17,8 @@ from omega.cellstate.resources import parse_amount, parse_bytes
 from omega.jobfile.form import MOST_TASKS, Amount, Constraint, JobForm, Need, Replicas, Restart, Strict, Tasks
 from omega.jobfile.values import Duration
 from omega.mapreduce.plan import MapReducePlan, shards_of
-from omega.schedulers.constraints.input_locality import MOST_PLACES, Place, field_of_all, with_locality
-from omega.schedulers.constraints.locality import read_locality
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.constraints.locality import MOST_PLACES, Place, field_of_all, read_locality, with_locality
+from omega.schedulers.sizing import PLAN
 
 LEAST_MEMORY_MIB = 96
 """Memory of a worker itself, which its commands and the sorting of a shard are added to."""

@@ -82,8 +82,7 @@ def _as_it_ended(code: int) -> int:
 def _simulated_executor(environment: Mapping[str, str]) -> None:
     from omega.cellstate.store import connect_cell
     from omega.live.simulated.process import run_simulated_executor
-    from omega.schedulers.process.signals import StopRequest
-    from omega.schedulers.process.store_wait import await_store
+    from omega.schedulers.process.signals import StopRequest, await_store
 
     await_store(environment["OMEGA_STORE"], environment["OMEGA_MEMBER"])
     cell = connect_cell(environment["OMEGA_STORE"], environment["OMEGA_CELL"])

@@ -18,10 +18,9 @@ from omega.cellstate.cell import Cell
 from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.model import MachineState
 from omega.mapreduce.plan import MapReducePlan
-from omega.schedulers.constraints.input_locality import locality_of, spans
-from omega.schedulers.constraints.locality import Locality
+from omega.schedulers.constraints.locality import Locality, locality_of, spans
 from omega.schedulers.constraints.locality_levels import levels_of
-from omega.schedulers.placement.delay_rule import DelayRule, Waiting
+from omega.schedulers.placement.delay import DelayRule, Waiting
 
 RULE = DelayRule()
 CHUNK = 1_000

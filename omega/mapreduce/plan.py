@@ -8,8 +8,8 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
-from omega.schedulers.constraints.input_locality import Place
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.constraints.locality import Place
+from omega.schedulers.sizing import PLAN
 
 BLOCK = 1 << 20
 
@@ -46,7 +46,7 @@ class MapReducePlan:
     left_out: Sequence[tuple[str, int, int]] = ()
     """Directories whose files are read, with the number of their files and directories that are not."""
     near: Mapping[str, Any] = field(default_factory=dict)
-    """Domains and waits of all places (schedulers/constraints/input_locality.py)."""
+    """Domains and waits of all places (schedulers/constraints/locality.py)."""
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> "MapReducePlan | None":

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools import ROOT, Integral, Pool, PoolTree as Options
+from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree as Options
 from omega.pools.tree_file import from_document, read
-from omega.schedulers.fairshare.drf import drf, fifo, fluid, hierarchical, task_by_task
+from omega.schedulers.comparisons.drf import drf, fifo, fluid, hierarchical, task_by_task
 from omega.schedulers.fairshare.guarantees import guarantees, weights
-from omega.schedulers.fairshare.partition import partition
-from omega.schedulers.fairshare.satisfaction import starvation
+from omega.schedulers.fairshare.satisfaction import partition, satisfaction_of, starvation
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
 
 __all__ = [
-    "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "PoolState", "Shares", "Tree", "computed", "fair_shares",
-    "fifo", "fluid", "from_document", "partition", "read", "starvation", "task_by_task",
+    "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "PoolState", "Pools", "Shares", "Tree", "computed",
+    "fair_shares", "fifo", "fluid", "from_document", "partition", "read", "satisfaction_of", "starvation",
+    "task_by_task",
 ]  # fmt: skip
 
 METHODS = ("pool-tree", "drf", "naive-hdrf", "min-satisfaction-hdrf")

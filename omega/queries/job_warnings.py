@@ -163,8 +163,8 @@ class _Warnings:
 
     def _demands(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Attributes and domains that no machine has, constraints that hold for none."""
-        from omega.schedulers.constraints.advice import warnings as advice
         from omega.schedulers.constraints.demands import NONE, demands
+        from omega.schedulers.constraints.explanation import warnings as advice
 
         work = self._work(spec)
         wants = [demands(work.job, group) for group in range(len(spec.groups))]
@@ -192,7 +192,7 @@ class _Warnings:
     def _input(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about input files of which no machine with the data is up."""
         from omega.mapreduce.plan import MapReducePlan
-        from omega.schedulers.constraints.input_locality import locality_of
+        from omega.schedulers.constraints.locality import locality_of
         from omega.schedulers.constraints.locality_levels import without_data
 
         plan = MapReducePlan.read(spec.spec)

@@ -51,7 +51,7 @@ def machine_names(cell: "Cell", shards: "Progress") -> dict[int, str]:
 
 def read_at(job: "Job", shards: "Progress") -> dict[str, int] | None:
     """Return the numbers of finished maps by the level of their locality, and without one; None without locality."""
-    from omega.schedulers.constraints.input_locality import locality_of, places
+    from omega.schedulers.constraints.locality import locality_of, places
 
     plan = job.spec.get(PLAN) or {}
     found, counts = places(plan), dict(shards.levels)

@@ -16,7 +16,7 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction
 from omega.schedulers.resizing import Measure, Measurements, Resize, Resized, measure, resize
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.sizing import PLAN
 from omega.schedulers.work import Work
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND

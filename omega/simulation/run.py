@@ -16,18 +16,16 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Job, JobSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.transaction import Detection, Mode, Transaction
-from omega.schedulers.draws import Draws
 from omega.schedulers.job_fields import JobField
-from omega.schedulers.ordering.fifo import Fifo, Rejoin
+from omega.schedulers.ordering.without_pools import Fifo, Rejoin
 from omega.schedulers.placement.arranging import arranged
-from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.random_fit import RandomFit
-from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.first_fit import Draws, FirstFit, RandomFit
+from omega.schedulers.placement.service import BestFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import rendezvous
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.sizing import PLAN
 from omega.schedulers.work import Work
 from omega.simulation.architectures import Monolithic, Partitioned, Shared, parts
 from omega.simulation.changing import ChangingWorld

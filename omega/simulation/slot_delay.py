@@ -7,8 +7,7 @@ from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.locality import Locality
-from omega.schedulers.placement.delay import Delay
-from omega.schedulers.placement.delay_rule import DelayReset
+from omega.schedulers.placement.delay import Delay, DelayReset
 from omega.schedulers.work import Work
 from omega.simulation.slot_jobs import MAP, NODE, SlotJob
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.usage import Account
-from omega.schedulers.placement.delay_rule import Waiting
+from omega.schedulers.placement.delay import Waiting
 from omega.schedulers.work import Work
 
 MAP, REDUCE = 0, 1

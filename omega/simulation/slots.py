@@ -21,7 +21,7 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Pools
 from omega.cellstate.replies import Reply
 from omega.cellstate.transaction import Position
-from omega.schedulers.ordering.hadoop import HadoopFair
+from omega.schedulers.comparisons.hadoop import HadoopFair
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering, Placement
 from omega.simulation.engine import Engine, microseconds

@@ -10,7 +10,7 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Placed
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.sizing import PLAN
 from omega.simulation.engine import SECOND, Engine
 
 Ended = Callable[[Sequence[TaskEnd], int, Resources], None]

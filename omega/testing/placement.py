@@ -15,9 +15,9 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
+from omega.schedulers.constrained import within_constraints
 from omega.schedulers.constraints.enforcing import enforced
 from omega.schedulers.placement.arranging import arranged
-from omega.schedulers.placement.constrained import within_constraints
 from omega.schedulers.policies import Placement, as_places_all, declares, machines_of, read_by
 from omega.schedulers.work import Work
 from omega.simulation.packed_snapshot import PackedSnapshot

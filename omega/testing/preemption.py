@@ -9,11 +9,10 @@ from hypothesis import given, settings, strategies as st
 from omega.cellstate.model import Gang, MachineState, Run
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Mode, Transaction, Verdict
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.constraints.fetching import Fetch, fetch
-from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import Placement, Preemption, declares
 from omega.schedulers.work import Work, together
 from omega.testing.purity import Unchanged, fresh, watched

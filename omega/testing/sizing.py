@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.model import Phase, Profile, Totals
+from omega.schedulers.sizing import Phase, Profile, Totals
 from omega.testing.purity import fresh, watched
 from omega.testing.scenes import for_all
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.resources import Resources
-from omega.schedulers.sizing.model import PLAN, Phase, Profile
+from omega.schedulers.sizing import PLAN, Phase, Profile
 from omega.workload.workload import DIMENSIONS, Arrival, Workload, array_stream
 
 SHARE = 0.2

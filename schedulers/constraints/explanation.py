@@ -2,24 +2,29 @@
 
 Pure: it decides on a working copy as a scheduler does and undoes its claims. Attributes and other jobs must have been
 fetched (fetching.py).
+
+Warnings about valid demands name attributes and domains that no machine has.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
 from omega.cellstate import ranges
-from omega.cellstate.constraints.evaluation import Mask, holds
+from omega.cellstate.attributes import Attributes
+from omega.cellstate.constraints import All, Compare, Expression, OneOf, attributes_in
+from omega.cellstate.constraints.evaluation import Mask, evaluate, holds
+from omega.cellstate.constraints.grammar import parse
 from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources, format_amount
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.constraints.advice import warnings
 from omega.schedulers.constraints.demands import Demands, demands
-from omega.schedulers.constraints.evaluation import related, tree_machines
+from omega.schedulers.constraints.enforcing import related, tree_machines
 from omega.schedulers.constraints.locality_levels import notes
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import (
@@ -36,6 +41,55 @@ from omega.schedulers.placement.domains import closed, levels, most_on_machine, 
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.work import Work
 
+SHOWN = 8
+"""Maximum number of attributes in a message."""
+MOST_AWAY = 5
+"""Machines that are named because they satisfy the constraints of a group, and take no tasks at present."""
+
+
+def warnings(wants: Demands, attributes: Attributes) -> list[str]:
+    """Return one line for each demand that no machine satisfies at present.
+
+    The attributes must have been fetched. Invalid demands are refused earlier.
+    """
+    return list(dict.fromkeys(_warnings(wants, attributes)))
+
+
+def _warnings(wants: Demands, attributes: Attributes) -> Iterator[str]:
+    there = attributes.names()
+    for text in (*wants.hard, *(preference.text for preference in wants.preferred)):
+        for name in attributes_in(parse(text)):
+            if name not in there:
+                yield f"constraint {text}: {_unknown(name, there)}"
+        if not holds(text, attributes).any():
+            yield "; ".join([f"constraint {text}: matches no machine", *_missing(parse(text), attributes, there)])
+    relations = [("near", relation) for relation in wants.near] + [("apart_from", relation) for relation in wants.apart]
+    domains = [(f"spread {spread}", spread.domain) for spread in wants.spread]
+    domains += [(f"{field} {relation.job}", relation.domain) for field, relation in relations]
+    for what, name in domains:
+        if name not in there:
+            yield f"{what}: {_unknown(name, there)}"
+
+
+def _missing(expression: Expression, attributes: Attributes, there: list[str]) -> Iterator[str]:
+    """Yield the values that machines have of each attribute of which an expression asks for one that none has."""
+    match expression:
+        case All(parts):
+            for part in parts:
+                yield from _missing(part, attributes, there)
+        case Compare(name, "==") | OneOf(name) if name in there and not evaluate(expression, attributes).any():
+            codes = np.unique(attributes.codes(name)[attributes.known]).tolist()
+            known = sorted(attributes.values(name)[code] for code in codes if code)
+            more = ", …" if len(known) > SHOWN else ""
+            yield f"known values of {name}: {', '.join(known[:SHOWN])}{more}"
+
+
+def _unknown(name: str, there: list[str]) -> str:
+    near = get_close_matches(name, there, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    more = ", …" if len(there) > SHOWN else ""
+    return f"no machine has the attribute {name}; {hint}known: {', '.join(there[:SHOWN])}{more}"
+
 
 @dataclass(frozen=True, slots=True)
 class DemandStep:
@@ -49,10 +103,6 @@ class DemandStep:
     excludes: int
     remaining: int
     machines: tuple[int, ...] = ()
-
-
-MOST_AWAY = 5
-"""Machines that are named because they satisfy the constraints of a group, and take no tasks at present."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The machines of each level of a locality, and the parts of it that have no effect now."""
+"""The machines of each level of a locality, and the parts of it that have no effect now; apart, as it needs numpy."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

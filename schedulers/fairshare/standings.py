@@ -11,7 +11,7 @@ from omega.cellstate.fairness import Threshold, amounts_of, is_below
 from omega.cellstate.pools import NOBODY, ROOT, Epoch, Leaf, Pools, PoolShare
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.fairshare.starvation import Stand
+from omega.schedulers.fairshare.satisfaction import Stand
 
 Path = tuple[str, ...]
 """A leaf pool and its ancestors below the root, upward."""

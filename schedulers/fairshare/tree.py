@@ -161,6 +161,14 @@ class Tree:
         safe = np.where(self.capacity > 0, self.capacity, 1.0)
         return np.where(self.capacity > 0, amounts / safe, 0.0)
 
+    def summed(self, jobs: Floats) -> Floats:
+        """Add amounts of jobs (jobs, resources) up the tree, each as often as its leaf counts: (pools, resources)."""
+        pools = np.zeros((len(self.numbers), len(self.resources)))
+        np.add.at(pools, self.pool_of, jobs * self.counts[:, None])
+        for number in reversed(self.downward[1:]):
+            pools[self.parents[number]] += pools[number]
+        return pools
+
     def path(self, number: int) -> list[int]:
         """Return the pool and its ancestors up to the root."""
         numbers = [number]

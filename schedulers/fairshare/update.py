@@ -9,20 +9,32 @@ saturated component. At a jump the lower value holds.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
-from omega.schedulers.fairshare.curves import Curve, Curves, Floats, Integers, cut, join, starts_of
-from omega.schedulers.fairshare.fifo import fifo_order, for_guarantee
-from omega.schedulers.fairshare.guarantees import Guarantees, counted_on, guarantees, weights
-from omega.schedulers.fairshare.leaves import job_curves
+from omega.cellstate.pools import Pool
+from omega.schedulers.fairshare.curves import (
+    SLACK,
+    TOLERANCE,
+    Curve,
+    Curves,
+    Floats,
+    Integers,
+    by_owner,
+    by_suggestion,
+    chains,
+    clean,
+    cut,
+    join,
+    largest_factor,
+    sides,
+    starts_of,
+    totals,
+)
+from omega.schedulers.fairshare.guarantees import NEGLIGIBLE, Guarantees, counted_on, guarantees, volumes, weights
 from omega.schedulers.fairshare.satisfaction import satisfactions
-from omega.schedulers.fairshare.staggered import staggered, staggered_parts
-from omega.schedulers.fairshare.suggestions import by_suggestion
-from omega.schedulers.fairshare.sums import chains, largest_factor, totals
 from omega.schedulers.fairshare.tree import Amounts, Tree
-from omega.schedulers.fairshare.volumes import volumes
 
 _LEAST_WEIGHT = 1e-9
 
@@ -71,15 +83,6 @@ def fair_shares(tree: Tree, seconds: float | None = None) -> Shares:
     return _Update(tree, seconds).run()
 
 
-def summed(tree: Tree, jobs: Floats) -> Floats:
-    """Add amounts of jobs (jobs, resources) up the tree, each as often as its leaf counts: (pools, resources)."""
-    pools = np.zeros((len(tree.numbers), len(tree.resources)))
-    np.add.at(pools, tree.pool_of, jobs * tree.counts[:, None])
-    for number in reversed(tree.downward[1:]):
-        pools[tree.parents[number]] += pools[number]
-    return pools
-
-
 class _Update:
     """State of one update: shares of the inputs, curves that were built, integral shares so far."""
 
@@ -87,7 +90,7 @@ class _Update:
         self.tree = tree
         self.demand = tree.share(tree.table([job.demand for job in tree.jobs]))
         self.usage = tree.share(tree.table([job.usage for job in tree.jobs]))
-        self.pool_demand, self.pool_usage = summed(tree, self.demand), summed(tree, self.usage)
+        self.pool_demand, self.pool_usage = tree.summed(self.demand), tree.summed(self.usage)
         self.limits = self._limits([tree.pool(number).limits for number in range(len(tree.numbers))])
         self.job_limits = self._limits([job.limits for job in tree.jobs])
         self.given: Guarantees = guarantees(tree, self.limits)
@@ -393,3 +396,168 @@ class _Update:
             if over:
                 errors.append(f"promised guarantee of {pool.name!r} is ignored: {over[0]!r} above it computes one")
         return tuple(errors)
+
+
+def fifo_order(tree: Tree, pool: Pool, members: Sequence[int], weight: Floats) -> list[int]:
+    """Return the numbers of a pool's jobs by rank, then by its sort keys; ties keep the order given."""
+
+    def key(index: int) -> list[float]:
+        job = tree.jobs[index]
+        values = {
+            "weight": -float(weight[index]),
+            "start_time": job.start_time,
+            "pending_job_count": float(job.pending),
+        }
+        return [float(job.rank), *(values[name] for name in pool.sort_keys)]
+
+    return sorted(members, key=key)
+
+
+def for_guarantee(strong: Floats, gangs: Sequence[bool], jobs: tuple[Floats, Floats, Floats]) -> list[int]:
+    """Return the places of jobs such that gangs which pack into the guarantee come before those that do not fit.
+
+    `strong`: guarantee of the pool as a share; `jobs`: demand, usage and limits as shares (jobs, resources), in
+    FIFO order. A gang without usage that does not fit is deferred. A job that is no gang and does not fit ends the
+    packing: it comes next, behind it the deferred gangs and the rest in FIFO order. A gang that its limits forbid
+    costs nothing.
+    """
+    demand, usage, limits = jobs
+    places = list(range(len(gangs)))
+    used = np.zeros(len(strong))
+    first: list[int] = []
+    deferred: list[int] = []
+    for at in places:
+        possible = not gangs[at] or bool((demand[at] <= limits[at] + SLACK).all())
+        cost = np.minimum(demand[at], limits[at]) if possible else np.zeros(len(strong))
+        fits = bool((used + cost <= strong + NEGLIGIBLE).all())
+        if not fits and not gangs[at]:
+            return [*first, at, *deferred, *places[at + 1 :]]
+        if not fits and not usage[at].any():
+            deferred.append(at)
+            continue
+        first.append(at)
+        used = used + cost
+    return first + deferred
+
+
+def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: Floats) -> Curves:
+    """Return S of each job on [0, 1]. Arguments are shares (jobs, resources).
+
+    `steps` is the part of its demand that a gang holds at least, 0 for other jobs.
+
+    By fit factor a job first regains its usage, equal in all components, then rises linearly to its demand:
+    F(f) = min(usage, f·max usage) for f ≤ 1, from usage to demand for f in [1, 2]. A gang is 0 below its
+    step, from there on it rises linearly to its demand or to its limits. S(s) is F at the largest f that the suggestion
+    and the limits allow.
+    """
+    count, width = demand.shape
+    peak = usage.max(1, initial=0.0)
+    factors = _corners(demand, usage, peak)
+    factors = np.sort(
+        np.minimum(factors, _ceiling(demand=demand, usage=usage, limits=limits, peak=peak)[:, None]), axis=1
+    )
+    early = np.minimum(usage[:, None, :], factors[:, :, None] * peak[:, None, None])
+    late = usage[:, None, :] + (factors[:, :, None] - 1.0) * (demand - usage)[:, None, :]
+    shares = np.where((factors <= 1.0)[:, :, None], early, late)
+    heights = np.maximum.accumulate(shares.max(2), axis=1)
+    if steps.any():
+        _add_steps(heights, shares, demand=demand, limits=limits, steps=steps)
+    owner = np.repeat(np.arange(count), factors.shape[1])
+    x, y = heights.reshape(-1), shares.reshape(-1, width)
+    first = np.searchsorted(owner * 4.0 + np.minimum(x, 2.0), np.arange(count) * 4.0 + TOLERANCE, "right") - 1
+    started = np.arange(len(x)) >= np.repeat(first, factors.shape[1])
+    x = np.where(x <= TOLERANCE, 0.0, x)
+    below = started & (x < 1.0 - TOLERANCE)
+    edge = started & ~below
+    edge[1:] &= below[:-1] | (owner[1:] != owner[:-1]) | ~started[:-1]  # the value at 1 is the lower one
+    kept = below | edge
+    owner, x, y = clean(owner[kept], x[kept], y[kept])
+    return by_owner(owner, x, y, count)
+
+
+def _add_steps(heights: Floats, shares: Floats, *, demand: Floats, limits: Floats, steps: Floats) -> None:
+    """Replace the corners of gangs: nothing up to the step, a jump, then a line to the demand or the limits."""
+    bound = np.where(demand > limits + SLACK, limits / np.where(demand > 0, demand, 1.0), 1.0).min(1, initial=1.0)
+    gangs, runs = steps > 0, (steps > 0) & (bound >= steps)
+    shares[gangs] = 0.0
+    heights[gangs] = 0.0
+    top = demand.max(1, initial=0.0)
+    heights[runs, 1:] = (steps * top)[runs, None]
+    shares[runs, 2:] = (steps[:, None] * demand)[runs, None, :]
+    heights[runs, -1] = (bound * top)[runs]
+    shares[runs, -1] = (bound[:, None] * demand)[runs]
+
+
+def _corners(demand: Floats, usage: Floats, peak: Floats) -> Floats:
+    """Return fit factors between which both the shares and their maximum are linear: (jobs, corners)."""
+    count, width = demand.shape
+    safe = np.where(peak > 0, peak, 1.0)
+    rise = demand - usage
+    columns = [np.zeros(count), np.ones(count), np.full(count, 2.0)]
+    columns += [usage[:, column] / safe for column in range(width)]
+    if peak.any():
+        for one, other in combinations(range(width), 2):
+            ahead, gain = usage[:, one] - usage[:, other], rise[:, other] - rise[:, one]
+            part = ahead / np.where(gain != 0, gain, 1.0)
+            columns.append(1.0 + np.where((gain != 0) & (part > 0) & (part < 1), part, 0.0))
+    factors = np.stack(columns, axis=1)
+    return np.where((peak > 0)[:, None], factors, np.maximum(factors, 1.0))
+
+
+def _ceiling(*, demand: Floats, usage: Floats, limits: Floats, peak: Floats) -> Floats:
+    """Return the largest fit factor at which no component passes its limit: (jobs,)."""
+    safe = np.where(peak > 0, peak, 1.0)[:, None]
+    early = np.where(usage > limits + SLACK, limits / safe, np.inf)
+    rise = demand - usage
+    late = np.where(
+        demand > limits + SLACK, 1.0 + np.maximum(limits - usage, 0.0) / np.where(rise > 0, rise, 1.0), np.inf
+    )
+    largest: Floats = np.minimum(np.minimum(early, late).min(1, initial=np.inf), 2.0)
+    return largest
+
+
+def staggered(children: Curves, squeeze: Floats) -> Curve:
+    """F of the improved fit factor: each breakpoint of each child is a step of 1, and only that child jumps there.
+
+    Breakpoints are sorted by place, then by child, so that of several jumps at one place the first child's is
+    tried alone before the next one's.
+    """
+    lower, upper, where, owner = _events(children, squeeze)
+    jump = np.zeros((len(where), lower.shape[2]))
+    jump[:] = (upper - lower)[owner, where]
+    before = np.cumsum(jump, axis=0) - jump
+    first = np.searchsorted(where, where, "left")
+    left = lower.sum(0)[where] + before - before[first]
+    x = np.repeat(np.arange(len(where), dtype=float), 2)
+    y = np.empty((len(x), left.shape[1]))
+    y[0::2], y[1::2] = left, left + jump
+    keep = np.ones(len(x), bool)
+    keep[1::2] = jump.max(1, initial=0.0) > 0
+    return Curve(np.append(x[keep], float(len(where))), np.concatenate((y[keep], y[-1:])))
+
+
+def _events(children: Curves, squeeze: Floats) -> tuple[Floats, Floats, Integers, Integers]:
+    """Return the values of the children at and behind all breakpoints, and place and child of each breakpoint."""
+    scaled = Curves(children.x * np.repeat(squeeze, np.diff(children.starts)), children.y, children.starts)
+    places, lower, upper = sides(scaled)
+    at = np.searchsorted(places, scaled.x + TOLERANCE, "right") - 1
+    pairs = np.unique(np.stack((at, scaled.owners()), axis=1), axis=0)
+    return lower, upper, pairs[:, 0], pairs[:, 1]
+
+
+def staggered_parts(children: Curves, squeeze: Floats, factor: float) -> Floats:
+    """Return shares of the children at a fit factor of `staggered`; past a breakpoint the upper value holds."""
+    lower, upper, where, owner = _events(children, squeeze)
+    reached = int(np.ceil(factor - TOLERANCE))
+    if reached >= len(where):
+        return upper[:, -1]
+    low = max(reached - 1, 0)
+    part = min(max(factor - low, 0.0), 1.0) if reached else 0.0
+    if where[low] != where[reached]:
+        start, end = upper[:, where[low]], lower[:, where[reached]]
+        shares: Floats = start + part * (end - start)
+        return shares
+    shares = lower[:, where[reached]].copy()
+    passed = owner[(where == where[reached]) & (np.arange(len(where)) < reached)]
+    shares[passed] = upper[passed, where[reached]]
+    return shares

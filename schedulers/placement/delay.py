@@ -1,7 +1,13 @@
-"""Delay scheduling round any placement (Zaharia et al., EuroSys 2010): wait for machines with a job's data."""
+"""Delay scheduling round any placement (Zaharia et al., EuroSys 2010): wait for machines with a job's data.
+
+A job passes from one level to the next, the last of which is any machine, after a number of refused offers (Algorithm 2
+of the paper, D) or after a time (the form of its Hadoop Fair Scheduler, W1 and W2).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import inf
 from random import Random
 from typing import ClassVar
 
@@ -14,12 +20,11 @@ from omega.cellstate.model import Gang
 from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.constraints.evaluation import permitted
+from omega.schedulers.constrained import within_constraints
+from omega.schedulers.constraints.enforcing import permitted
 from omega.schedulers.constraints.locality import FIELD, Locality, is_local, locality
 from omega.schedulers.constraints.locality_levels import levels
 from omega.schedulers.fitting import fitting
-from omega.schedulers.placement.constrained import within_constraints
-from omega.schedulers.placement.delay_rule import DelayReset, DelayRule, Waiting
 from omega.schedulers.placement.domains import places_of
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement, claims_of, declared, place_all_before, with_wrapped
@@ -27,6 +32,86 @@ from omega.schedulers.work import Work
 
 NOTE = "omega.delay"
 """The key of its state in `Work.notes`."""
+
+
+class DelayReset(Enum):
+    """What a launch does to the waits that follow."""
+
+    TASK = "task"
+    """Nothing: each task waits from its first refused offer, and no wait is begun again."""
+    JOB = "job"
+    """The job is at the level of the launch again and waits anew, as in the paper."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """How far a job or a task group has waited."""
+
+    level: int = 0
+    """The level of the last launch (`DelayReset.JOB`)."""
+    since: float | None = None
+    """Time of the first refused offer (seconds) since it began to wait; None before that."""
+    skips: int = 0
+    """Number of refused offers since then."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelayRule:
+    """When a job passes a level. `skips`: refused offers per level; None: it waits for the time of each level.
+
+    It is pure arithmetic on a `Waiting`, so a simulation of slots can use it with levels of its own.
+    """
+
+    skips: tuple[int, ...] | None = None
+    reset: DelayReset = DelayReset.TASK
+
+    def reached(self, waiting: Waiting, waits: Sequence[float], now: float) -> tuple[int, float]:
+        """Return the worst level that is allowed now, and when the next one will be (seconds; infinite if unknown).
+
+        `waits` are the times of the levels but the last (seconds).
+        """
+        level, last, since = waiting.level, len(waits), waiting.since
+        if self.skips is not None:
+            passed = 0
+            while level < last:
+                passed += self.skips[level] if level < len(self.skips) else 0
+                if waiting.skips < passed:
+                    break
+                level += 1
+            return level, inf
+        if since is None:
+            while level < last and waits[level] <= 0:
+                level += 1
+            return level, inf
+        until = since
+        while level < last:
+            until += waits[level]
+            if now < until:
+                break
+            level += 1
+        return level, until
+
+    def takes(self, waiting: Waiting, level: int, waits: Sequence[float], now: float) -> bool:
+        """Return whether one offer at a level is taken at a time (seconds), and record the launch or the refusal."""
+        if level > waiting.level:
+            if self.reset is DelayReset.TASK and level <= self.reached(waiting, waits, now)[0]:
+                return True
+            self.refused(waiting, now)  # a launch of the job makes up for it
+            if level > self.reached(waiting, waits, now)[0]:
+                return False
+        self.launched(waiting, level)
+        return True
+
+    def refused(self, waiting: Waiting, now: float, offers: int = 1) -> None:
+        """Record that a job refused so many offers of free room at a time (seconds)."""
+        waiting.skips += offers
+        if waiting.since is None:
+            waiting.since = now
+
+    def launched(self, waiting: Waiting, level: int) -> None:
+        """Record that a task was placed at a level."""
+        if self.reset is DelayReset.JOB:
+            waiting.level, waiting.since, waiting.skips = level, None, 0
 
 
 @dataclass(slots=True)

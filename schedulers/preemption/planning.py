@@ -17,14 +17,12 @@ from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import NOBODY
 from omega.cellstate.snapshot import Resident, Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
-from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
-from omega.schedulers.fairshare.partition import Preemptible
+from omega.schedulers.fairshare.job_standings import JobStand, JobStandings, PoolWatch
+from omega.schedulers.fairshare.satisfaction import DEFAULTS, Preemptible, Starvation, StarvationRules, Status
 from omega.schedulers.fairshare.standings import Standings
-from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, StarvationRules, Status
-from omega.schedulers.fairshare.watch import PoolWatch
 from omega.schedulers.policies import Peers, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
-from omega.schedulers.preemption.sets import EvictionsInFlight
+from omega.schedulers.preemption.victims import EvictionsInFlight
 
 BACKOFF_SECONDS = 0.5
 """Time for which a machine rests where its pool sets no other."""

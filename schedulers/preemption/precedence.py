@@ -13,7 +13,7 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.snapshot import Resident, Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.constraints.evaluation import permitted
+from omega.schedulers.constraints.enforcing import permitted
 from omega.schedulers.policies import Placement, Preemption, claims_of
 from omega.schedulers.preemption.victims import add, fewest
 from omega.schedulers.work import Work

@@ -3,13 +3,16 @@
 The loop runs in a worker thread with the synchronous client. The event loop renews the lease every third of its length,
 on its own connection, and only while the loop makes progress: a scheduler that hangs must lose its jobs to the others
 (semantics 17). On SIGTERM and SIGINT the current attempt is completed first.
+
+It logs events, and keeps for its heartbeat the reasons why its jobs were pending, with their times.
 """
 
 import os
 import socket
+import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -24,30 +27,39 @@ from omega.cellstate.cell import Cell
 from omega.cellstate.clock import since_1970
 from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
+from omega.cellstate.override import override
 from omega.cellstate.replies import EARLIER, Membership, figure_totals
 from omega.cellstate.server import server_info
+from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.store import connect_cell
+from omega.cellstate.transaction import Outcome, Transaction, Verdict
+from omega.schedulers.constraints.explanation import explain
+from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.failing import FailingJobs, Hung, as_one_line
 from omega.schedulers.heartbeat_state import HeartbeatState, read_state
-from omega.schedulers.instruments import Figures
-from omega.schedulers.live_driver import LiveDriver
-from omega.schedulers.logged import settings_of
-from omega.schedulers.policies import Asserting
+from omega.schedulers.instruments import Figures, Instrument
+from omega.schedulers.live_driver import LiveDriver, settings_of
 from omega.schedulers.process.beat import ALIVE, HEARTBEAT, INCARNATION, Beat
 from omega.schedulers.process.copies import Copies
-from omega.schedulers.process.diary import Diary
 from omega.schedulers.process.endpoint import METRICS, endpoint
 from omega.schedulers.process.epochs import EpochReader
 from omega.schedulers.process.excess import Excess
 from omega.schedulers.process.housekeeping import housekeep
 from omega.schedulers.process.log import log
-from omega.schedulers.process.reasons import PendingReasons
-from omega.schedulers.process.signals import leave_signals
-from omega.schedulers.process.store_wait import await_store, once_there
+from omega.schedulers.process.signals import await_store, leave_signals, once_there
 from omega.schedulers.rolling import Rollouts
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import LEASE_MS, owned
+from omega.schedulers.work import Work
 
+REPEAT_SECONDS = 60.0
+"""Time in seconds for which an error of a policy is not logged again."""
+MOST_JOBS = 128
+"""Maximum number of jobs with reasons in a heartbeat: those with the latest changes."""
+MOST_REASONS = 5
+"""Maximum number of reasons per job: the last ones."""
+EXPLAINED_PER_SECOND = 10
+"""Blocked jobs that are explained per second, some milliseconds each; others keep their last reason, or RESOURCES."""
 NEVER = float("inf")
 HUNG_LEASES = 2
 """Number of lease lengths without a step after which the loop counts as hung; its lease then expires."""
@@ -56,6 +68,133 @@ MOST_DELAYED = 256
 """Maximum number of delayed jobs in a heartbeat."""
 NAME_LEASES = 4 / 3
 """Number of lease lengths to wait for a name: the name of a killed process is free when its lease expires."""
+
+
+class Diary(Instrument):
+    """Writes the events of one scheduler to the log."""
+
+    def __init__(self, member: str) -> None:
+        """`member` is its name, ``batch/0``."""
+        self._log = log.bind(member=member)
+        self._raised: dict[str, float] = {}
+        """When each error of a policy was logged."""
+
+    @override
+    def registered(self, incarnation: int, now: float) -> None:
+        self._log.info("joined", incarnation=incarnation)
+
+    @override
+    def deregistered(self, now: float) -> None:
+        self._log.info("left")
+
+    @override
+    def fenced(self, now: float) -> None:
+        self._log.warning("fenced", why="its lease lapsed, or its name was taken")
+
+    @override
+    def store_away(self, error: str, now: float) -> None:
+        self._log.warning("store away", error=error)
+
+    @override
+    def store_back(self, seconds: float, now: float) -> None:
+        self._log.warning("store back", seconds=round(seconds, 3))
+
+    @override
+    def synced(self, seconds: float, machines: int, now: float, *, full: bool) -> None:
+        if full:
+            self._log.info("resync", machines=machines, seconds=round(seconds, 4))
+
+    @override
+    def raised(self, work: Any, error: str, now: float) -> None:
+        if now - self._raised.get(error, -REPEAT_SECONDS) >= REPEAT_SECONDS:
+            self._raised = {text: at for text, at in self._raised.items() if now - at < REPEAT_SECONDS} | {error: now}
+            self._log.warning(f"{error}; the job is tried again later, other jobs are placed", job=work.job.name)
+
+    @override
+    def abandoned(self, work: Any, now: float) -> None:
+        self._log.warning("job abandoned", job=work.id, conflicts=work.conflicts)
+
+
+class PendingReasons(Instrument):
+    """Records when the reason of a pending job changed. The loop writes it, the heartbeat reads it."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot | None] = lambda: None) -> None:
+        """Explain blocked jobs on the scheduler's snapshot, which `snapshot` returns to the thread of the loop."""
+        self._snapshot = snapshot
+        self._found: dict[str, list[tuple[int, str]]] = {}
+        self._second, self._explained = 0, 0
+        self._lock = threading.Lock()
+
+    @override
+    def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        if outcome.accepted:
+            return
+        if outcome.conflicted:
+            self._record(transaction.job, Reason.CONFLICTS, now)
+        elif any(verdict is Verdict.LIMIT for _, verdict in outcome.claims):
+            self._record(transaction.job, Reason.LIMIT, now)
+
+    @override
+    def blocked(self, work: Work, now: float) -> None:
+        last = self._found.get(work.id)
+        if last and last[-1] == (int(now * 1000), Reason.LIMIT):
+            return  # of this very commit
+        waits = work.until > now  # a policy named a later time
+        self._record(work.id, Reason.LOCALITY if waits else self._explain(work, now, last[-1][1] if last else ""), now)
+
+    @override
+    def placed(self, work: Work, now: float) -> None:
+        if work.id in self._found:
+            self._record(work.id, Reason.PLACED, now)
+
+    @override
+    def placed_all(self, works: Sequence[Work], now: float) -> None:
+        if self._found:
+            for work in works:
+                self.placed(work, now)
+
+    @override
+    def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
+        for transaction, outcome in results:
+            if not outcome.accepted:
+                self.committed(transaction, outcome, now)
+
+    @override
+    def raised(self, work: Work, error: str, now: float) -> None:
+        self._record(work.id, Reason.FAILING, now)
+
+    @override
+    def abandoned(self, work: Work, now: float) -> None:
+        self._record(work.id, Reason.CONFLICTS, now)
+
+    def delayed(self, jobs: Iterable[str], now: float) -> None:
+        """Record jobs that a placement delays for preferred machines."""
+        for job_id in jobs:
+            self._record(job_id, Reason.LOCALITY, now)
+
+    def as_dict(self) -> dict[str, list[tuple[int, str]]]:
+        """Return the reasons by job, each with the time (ms since 1970) from which it held, oldest first."""
+        with self._lock:
+            return {job_id: list(reasons) for job_id, reasons in self._found.items()}
+
+    def _explain(self, work: Work, now: float, last: str) -> str:
+        snapshot = self._snapshot()
+        if int(now) != self._second:
+            self._second, self._explained = int(now), 0
+        if snapshot is None or self._explained >= EXPLAINED_PER_SECOND:
+            return last if last not in ("", Reason.CONFLICTS, Reason.LIMIT, Reason.LOCALITY) else Reason.RESOURCES
+        self._explained += 1
+        reason = explain(work, snapshot).reason
+        return Reason.RESOURCES if reason == Reason.WAITING else reason
+
+    def _record(self, job_id: str, reason: str, now: float) -> None:
+        with self._lock:
+            reasons = self._found.pop(job_id, [])
+            if not reasons or reasons[-1][1] != reason:
+                reasons = [*reasons[1 - MOST_REASONS :], (int(now * 1000), str(reason))]
+            self._found[job_id] = reasons  # the last of the mapping: those before it are dropped first
+            if len(self._found) > MOST_JOBS:
+                del self._found[next(iter(self._found))]
 
 
 class Watched(Protocol):
@@ -393,7 +532,7 @@ class SupervisedScheduler:
         figures = self.figures
         still = replace(figures, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         preemption, queue, failing = self.scheduler.preemption, self.scheduler.queue, self.scheduler.failing
-        evicts, by = preemption.evicts, preemption.by
+        evicts, by, asserting = preemption.evicts, preemption.by, self.scheduler.declared.asserting
         waiting = queue.delayed(MOST_DELAYED).items()
         delayed = {job_id: (int(until * 1000), level) for job_id, (until, level) in waiting}
         self.reasons.delayed(delayed, since_1970())
@@ -405,7 +544,7 @@ class SupervisedScheduler:
             "failed": self._failed,
             "hung": {} if failing is None else failing.set_aside_until(since_1970()),
             "job_fields": [each.as_json() for each in self.scheduler.job_fields],
-            "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
+            "starving": {} if asserting is None else dict(asserting.starving()),
             "settings": settings_of(self.scheduler), EARLIER: self._earlier, **where,
         }  # fmt: skip
 

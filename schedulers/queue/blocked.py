@@ -16,10 +16,9 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.demands import demands
 from omega.schedulers.fitting import Amounts
-from omega.schedulers.queue.group_table import GroupTable
 from omega.schedulers.queue.left_room import SMALL, LeftRooms, Machines
 from omega.schedulers.queue.ranks import Promise, Ranks
-from omega.schedulers.queue.shapes import Alike, ByShape
+from omega.schedulers.queue.shapes import Alike, ByShape, GroupTable
 from omega.schedulers.queue.turns import RequeueRound, Sharing
 from omega.schedulers.work import Work
 

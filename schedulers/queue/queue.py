@@ -3,27 +3,40 @@
 A job is *ready* or backs off (`Ready`), or it is *blocked*: by room (`Blocked`), by a limit (`Limited`), by other jobs
 or attributes, by tasks that would have to be evicted, or until a time that a policy set (`Work.until`). One policy
 orders all of it, live and simulated: intake, freed room, raised limits (semantics 32).
+
+Jobs at limits are requeued when limits or use admit some: what limits of pools still admit follows from what their jobs
+hold and what was requeued (docs/pools.md, Limits). Jobs that may evict others are requeued when tasks were placed, or
+when new shares entitle them to room.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
-from omega.cellstate.pools import Epoch
-from omega.cellstate.replies import ANY_JOB, Awaited
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.pools.records import PoolUse
+from omega.cellstate.replies import ANY_JOB, Awaited, KindUse
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import times
+from omega.schedulers.constrained import suspects
 from omega.schedulers.constraints.fetching import Fetch, lacking
-from omega.schedulers.policies import Ordering, Preemption
+from omega.schedulers.limits import Room, admitted, occupy, room_below, room_of_kind
+from omega.schedulers.policies import Asserting, Ordering, Preemption
 from omega.schedulers.queue.blocked import POLICY, Blocked
-from omega.schedulers.queue.evicting import EvictingJobs
-from omega.schedulers.queue.limited import Limited, PoolRoom
-from omega.schedulers.queue.ranks import Place, Ranks, admit
+from omega.schedulers.queue.ranks import Place, Promise, Ranks, admit
 from omega.schedulers.queue.ready import Ready
+from omega.schedulers.queue.shapes import Alike, ByShape
 from omega.schedulers.queue.turns import RequeueRound
 from omega.schedulers.work import Work
 
+REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
+"""Notes of a job: limits and use of its last requeueing, and those at which the store then refused it."""
+SCAN_SECONDS = 0.5
+"""Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
+MOST_SCANNED = 8
+"""Maximum number of groups of blocked jobs in one scan."""
 LOOK_SECONDS = 0.2
 """Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
 NAMING_SECONDS = 0.02
@@ -32,6 +45,188 @@ MOST_COUNTED = 64
 """Maximum number of jobs whose running tasks are counted in one attempt."""
 STAGGER_SECONDS = 0.04
 """Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
+
+
+class PoolRoom:
+    """The room below the limits of pools."""
+
+    def __init__(self, pools: Pools, use: Mapping[str, PoolUse]) -> None:
+        """Begin with the stored use of the pools that carry limits."""
+        self._pools = pools
+        self._left = {
+            name: room_below(each.limits, (each.jobs, each.tasks, *each.amounts)) for name, each in use.items()
+        }
+        self.state = pools.version, tuple(sorted((name, tuple(left)) for name, left in self._left.items()))
+        """Equal when nothing changed."""
+
+    def of(self, work: Work) -> list[Room]:
+        """Return the room of a job's pool and of each pool above it that carries limits."""
+        leaf = self._pools.pool_of(work.pool, work.user)
+        return [self._left[pool.name] for pool in self._pools.chain(leaf) if pool.name in self._left]
+
+
+class Limited(ByShape):
+    """Jobs blocked with the verdict `limit`."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        """Create an empty set."""
+        super().__init__(ranks)
+        self._seen: object = None
+
+    def shape_of(self, work: Work) -> Hashable:
+        """Return the shape and whether the job has running tasks: it is then admitted, and only amounts matter.
+
+        Limits see what all policies see, and no more.
+        """
+        return (*work.shape(), _fresh(work))
+
+    def add(self, work: Work) -> Alike:
+        """Add a job that the store refused because of a limit.
+
+        A job that was requeued and refused at the same use is no longer admitted: all its tasks ended.
+        """
+        work.notes[REFUSED_AT] = work.notes.pop(REQUEUED_AT, None)
+        self._seen = None
+        return super().add(work)
+
+    @property
+    def unknown(self) -> bool:
+        """Return whether jobs wait and the limits may admit them by now."""
+        return bool(self.groups) and self._seen is None
+
+    def look_again(self) -> None:
+        """Check again after a requeued job was tried: it may have left its part to others."""
+        self._seen = None
+
+    def requeue(self, use: KindUse, promise: Promise | None = None, room: PoolRoom | None = None) -> list[Work]:
+        """Remove and return, in the policy's order, the jobs that the limits admit together; none without a change.
+
+        `room`: what the limits of pools admit, None when no pool carries any.
+        """
+        now = use, room and room.state
+        if now == self._seen:
+            return []
+        self._seen = now
+        low, high = use.limits.precedence
+        kind = room_of_kind(use)
+        requeued: list[Work] = []
+        places = {alike: self._place(alike) for alike in self.groups}
+        while places:
+            alike = min(places, key=places.__getitem__)
+            work = self.first(alike)
+            fresh = _fresh(work) or work.notes.get(REFUSED_AT) == now
+            rooms, tasks = [kind] if room is None else [kind, *room.of(work)], list[int]()
+            needs = [group.need for group in work.job.groups]
+            if low <= work.job.precedence <= high:
+                tasks = admitted(rooms, needs, work.left, fresh=fresh)
+            if not any(tasks) or sum(tasks) < work.least:
+                del places[alike]
+                continue
+            occupy(rooms, needs, tasks, fresh=fresh)
+            requeued.append(work)
+            self.discard(work.id)
+            work.requeued_by, work.admitted = self, tasks
+            work.notes[REQUEUED_AT] = now
+            if alike not in self.groups:
+                del places[alike]
+            if promise is not None:
+                promise(work, tasks)
+                places = {each: self._place(each) for each in places}
+            elif alike in places:
+                places[alike] = self._place(alike)
+        return requeued
+
+    def _place(self, alike: Alike) -> Place:
+        key, tie, _ = self.groups[alike].first()
+        return self.ranks.rank(alike[0]), key, tie
+
+
+def _fresh(work: Work) -> bool:
+    return not (work.placed or any(group.placed for group in work.job.groups))
+
+
+class EvictingJobs:
+    """The times at which blocked jobs are tried for evictions; their groups take turns."""
+
+    def __init__(self, blocked: Blocked) -> None:
+        """Scan these jobs."""
+        self._blocked = blocked
+        self.scan_at = 0.0
+        """When blocked jobs may be scanned next (seconds)."""
+        self._scanned = self._epoch = 0
+        self.to_scan = 0
+        """Number of groups of the current scan that have not been scanned; 0 while no job is blocked."""
+        self._changes = -1
+        """Changes of the snapshot at the last scan for victims."""
+        self.asserting: Asserting | None = None
+        """The preemption, if it evicts by shares of pools."""
+        self._related = set[Alike]()
+
+    def others_moved(self, names: Collection[str]) -> None:
+        """Scan the jobs with a relation to one of these again: other machines, unchanged ones too, are open to them."""
+        if related := self._blocked.related(names):
+            self._related.update(related)
+            self.to_scan = len(self._blocked.groups)
+
+    def next_due(self) -> float | None:
+        """Return when the next scan is due (seconds); None when there is nothing to scan."""
+        return self.scan_at if self.to_scan and len(self._blocked) else None
+
+    def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
+        """Remove and return the blocked jobs that may evict now."""
+        requeued = self._scan(snapshot, preemption, rng, now)
+        if self.asserting is not None:
+            if leaves := self.asserting.stirred():
+                requeued += self._of_leaves(leaves)
+            requeued += self._entitled(self.asserting, snapshot)
+        return requeued
+
+    def _scan(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
+        """Return the first jobs of some groups that might evict newly placed tasks; the groups take turns."""
+        blocked = self._blocked
+        if not preemption.evicts or not len(blocked):
+            self.to_scan = 0
+            self._related.clear()
+            return []
+        if snapshot.changes != self._changes:
+            self._changes, self.to_scan = snapshot.changes, len(blocked.groups)
+        if not self.to_scan or now < self.scan_at:
+            return []
+        self.scan_at = now + SCAN_SECONDS
+        groups = list(blocked.groups)
+        self._scanned %= len(groups)
+        requeued = []
+        for alike in (*groups[self._scanned :], *groups[: self._scanned])[:MOST_SCANNED]:
+            work = blocked.first(alike)
+            if alike in self._related or suspects(preemption, work, snapshot, rng):
+                self._related.discard(alike)
+                requeued.append(work)
+                blocked.discard(work.id)
+        self._scanned += MOST_SCANNED
+        self.to_scan = max(0, self.to_scan - MOST_SCANNED)
+        return requeued
+
+    def _of_leaves(self, leaves: Collection[str]) -> list[Work]:
+        """Remove and return the first blocked job of each group of these leaf pools."""
+        firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
+        works = [work for work in firsts if leaf_of(*work.whose) in leaves]
+        for work in works:
+            self._blocked.discard(work.id)
+        return works
+
+    def _entitled(self, preemption: Asserting, snapshot: Snapshot) -> list[Work]:
+        """After an epoch, remove and return some jobs of each pool that its shares entitle to room within the pool."""
+        number = 0 if snapshot.epoch is None else snapshot.epoch.number
+        if number == self._epoch:
+            return []
+        self._epoch, works = number, list[Work]()
+        firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
+        for leaf in sorted({leaf_of(*work.whose) for work in firsts}):
+            mine = (self._blocked.discard(job) for job in preemption.entitled(leaf, snapshot))
+            works += islice((work for work in mine if work is not None), MOST_SCANNED)
+        for work in works:
+            work.entitled = True
+        return works
 
 
 class Queue:
@@ -47,7 +242,7 @@ class Queue:
         self.limited = Limited(self.ranks)
         self._snapshot: Snapshot | None = None
         self._until: list[tuple[float, str]] = []
-        self._evicting = EvictingJobs(self.blocked)
+        self.evicting = EvictingJobs(self.blocked)
         self._look_at = 0.0
         self._fetched = self._counted_at = -1
         """Changes of the snapshot when other jobs' runs were fetched last."""
@@ -172,7 +367,7 @@ class Queue:
         due = [ready]
         if self.limited.unknown or self._others_may_have_moved():
             due.append(self._look_at)
-        due += (self._evicting.next_due(), self.blocked.next_due(), self._name_at)
+        due += (self.evicting.next_due(), self.blocked.next_due(), self._name_at)
         while self._until and not self._waits(*self._until[0]):
             heappop(self._until)
         if self._until:
@@ -223,7 +418,7 @@ class Queue:
     def _may_requeue(self, snapshot: Snapshot, now: float) -> bool:
         """Return whether blocked jobs may be requeued now, apart from pools whose stand changed."""
         moved = snapshot.epoch is not self._epoch or snapshot.changed_others
-        if moved or self._evicting.scan_at <= now or (self._until and self._until[0][0] <= now):
+        if moved or self.evicting.scan_at <= now or (self._until and self._until[0][0] <= now):
             return True
         return self.blocked.is_offered(snapshot, now)
 
@@ -262,8 +457,8 @@ class Queue:
                 self.blocked.again = []
             snapshot.forget_freed()
             snapshot.use = None
-            if self._evicting.to_scan:
-                self._evicting.to_scan = 0
+            if self.evicting.to_scan:
+                self.evicting.to_scan = 0
             if snapshot.changed_others:
                 snapshot.changed_others = set()
             if self._until:
@@ -278,7 +473,7 @@ class Queue:
         requeued = self.blocked.requeue(snapshot, promise, now)
         if snapshot.changed_others:
             requeued += self.blocked.requeue_near(snapshot, snapshot.changed_others, promise)
-            self._evicting.others_moved(snapshot.changed_others)
+            self.evicting.others_moved(snapshot.changed_others)
             snapshot.changed_others = set()
         if snapshot.use is not None:
             room = PoolRoom(snapshot.pools, snapshot.pool_use) if snapshot.pools.limited else None
@@ -288,7 +483,7 @@ class Queue:
             until, job_id = heappop(self._until)
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
                 requeued.append(work)
-        requeued += self._evicting.requeue(snapshot, preemption, rng, now)
+        requeued += self.evicting.requeue(snapshot, preemption, rng, now)
         self._make_ready(requeued, now)
 
     def _note_dues(self, snapshot: Snapshot) -> None:

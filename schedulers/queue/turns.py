@@ -10,12 +10,11 @@ import numpy as np
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Whose
-from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
+from omega.schedulers.constraints.enforcing import kept_from_simulated, permitted
 from omega.schedulers.fitting import Amounts, fitting
-from omega.schedulers.queue.group_table import GroupTable, Mask
 from omega.schedulers.queue.left_room import KEPT_SECONDS, Machines
 from omega.schedulers.queue.ranks import Place, Promise, Ranks, within
-from omega.schedulers.queue.shapes import Alike, EquivalentJobs
+from omega.schedulers.queue.shapes import Alike, EquivalentJobs, GroupTable, Mask
 from omega.schedulers.work import Work
 
 PORTIONS = 8

@@ -1,4 +1,8 @@
-"""Import circles between modules, with imports in functions and below TYPE_CHECKING."""
+"""Import circles between modules, with imports in functions and below TYPE_CHECKING.
+
+An import of the public names, `omega`, is none of these: each name is imported when it is first used. An import
+contract says who may import them.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -31,4 +35,4 @@ def _imported(name: str, modules: Mapping[str, Source]) -> set[str]:
         while known and known not in modules:
             known = known.rpartition(".")[0]
         found.add(known)
-    return found - {"", name}
+    return found - {"", "omega", name}

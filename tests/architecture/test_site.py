@@ -32,5 +32,6 @@ def test_every_page_has_one_place() -> None:
 
 def test_every_public_name_is_described_once() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert sorted(DESCRIBED.findall(page)) == sorted({*vars(omega)["__all__"]} - {"testing"})
+    assert sorted(DESCRIBED.findall(page)) == sorted({*vars(omega)["__all__"]} - {"pools", "testing"})
     assert page.count(".. automodule:: omega.testing\n") == 1  # takes the names of its __all__
+    assert "(fair-share-calculator.md#in-python)" in page  # has the names of omega.pools

@@ -131,7 +131,7 @@ SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
     **{f"schedulers/queue/{path.name}": (queue(path.stem), AROUND, BLOCKED, LIVE)
        for path in sorted((TREE / "schedulers/queue").glob("[a-z]*.py"))},
     "schedulers/loop.py": (queue(), AROUND, BLOCKED, LIVE),
-    **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "fifo", "shortest")},
+    "schedulers/ordering/without_pools.py": (POLICIES,),
 }  # fmt: skip
 """As TESTS, for the files of a sample of their own."""
 EVICTING = (
@@ -207,9 +207,9 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "adds an entry of a job that was replaced, which its number excludes",
     ("schedulers/queue/ready.py", "if len(self._lanes) >= MANY:"):
         "finds the first of a few lanes in the way for many",
-    ("schedulers/queue/group_table.py", "self._free += range(known + more - 1, known, -1)"):
+    ("schedulers/queue/shapes.py", "self._free += range(known + more - 1, known, -1)"):
         "leaves a line of each table unused",
-    ("schedulers/queue/group_table.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
+    ("schedulers/queue/shapes.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
         "forgets lanes without blocked jobs one lane earlier",
     ("schedulers/queue/intake.py", "if len(asked.lanes) >= 1:"):
         "takes the jobs of the only lane from a reply that has no others",

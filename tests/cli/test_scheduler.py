@@ -20,7 +20,7 @@ from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start
 
 MINE = """
-from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import BestFit
 from omega.schedulers.scheduler import Scheduler
 cold = Scheduler("cold", placement=BestFit(apart=1))
 """
@@ -259,7 +259,7 @@ def test_the_name_that_it_got_is_printed(
 
 def test_what_is_said_of_an_offer_is_a_whole_sentence() -> None:
     from omega.cli.scheduler.policies import _about
-    from omega.schedulers.ordering.fair_users import FairUsers
+    from omega.schedulers.ordering.without_pools import FairUsers
     from omega.schedulers.scheduler import Scheduler
 
     assert _about(FairUsers).endswith("smallest dominant share ÷ weight; a user's jobs by precedence, then FIFO.")

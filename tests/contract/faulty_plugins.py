@@ -21,8 +21,8 @@ class Fault(NamedTuple):
 LAST, DELAY, CHOICES = "README.md", "docs/examples/delay.py", "docs/examples/two_choices.py"
 YOUNGEST, DRF = "docs/examples/youngest.py", "docs/examples/drf.py"
 PRECEDENCE = "schedulers/preemption/precedence.py"
-USERS, SHORTEST = "schedulers/ordering/fair_users.py", "schedulers/ordering/shortest.py"
-SIZES = "schedulers/sizing/policies.py"
+USERS, SHORTEST = "schedulers/ordering/without_pools.py", "schedulers/ordering/without_pools.py"
+SIZES = "schedulers/sizing.py"
 
 _TAKE = "snapshot.take(machine, need, count)"
 _ORDER = "reversed(range(snapshot.size))"

@@ -14,10 +14,12 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import NoPreemption, Ordering, Sizing
-from omega.schedulers.queue import blocked, limited, ready
+from omega.schedulers.queue.blocked import Blocked
+from omega.schedulers.queue.queue import Limited
 from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.ready import Ready
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.model import Profile, Totals
+from omega.schedulers.sizing import Profile, Totals
 from omega.schedulers.work import Work
 from omega.testing import (
     OrderingContract,
@@ -197,9 +199,7 @@ class Newest(Ordering):
 @pytest.mark.parametrize("where", ["ready", "blocked", "limited"])
 def test_a_queue_that_does_not_follow_its_policy(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the places where jobs compete by submission, whatever the policy says."""
-    module = {"ready": ready, "blocked": blocked, "limited": limited}[where]
-    found = next(each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__
-                 and hasattr(each, "add"))  # fmt: skip
+    found: Any = {"ready": Ready, "blocked": Blocked, "limited": Limited}[where]
 
     class Held(OrderingContract):
         policy = Newest()

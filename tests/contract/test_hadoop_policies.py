@@ -1,7 +1,7 @@
 """The policies of Hadoop's Fair Scheduler keep the contracts of their kinds, and the store accepts their evictions."""
 
-from omega.schedulers.ordering.hadoop import FewestRunning, HadoopFair, HadoopFifo
-from omega.schedulers.preemption.hadoop import HadoopPreemption
+from omega.schedulers.comparisons.hadoop import FewestRunning, HadoopFair, HadoopFifo
+from omega.schedulers.comparisons.hadoop_preemption import HadoopPreemption
 from omega.testing import OrderingContract, PreemptionContract
 
 

@@ -1,13 +1,10 @@
 """Orderings, sizes and whole schedulers that come with Omega keep to the contracts of all."""
 
-from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
-from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.fifo import Fifo, Rejoin
-from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.ordering.shortest import ShortestFirst
+from omega.schedulers.comparisons.file_pools import FairPools, PoolSettings
+from omega.schedulers.ordering.without_pools import FairUsers, Fifo, PrecedenceFifo, Rejoin, ShortestFirst
 from omega.schedulers.policies import Ordering
 from omega.schedulers.presets import batch, service
-from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
+from omega.schedulers.sizing import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from omega.schedulers.work import Work
 from omega.testing import OrderingContract, SchedulerContract, SizingContract
 

@@ -10,11 +10,9 @@ from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.experiments.configuration import Configuration
-from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.own_part import OwnPart
-from omega.schedulers.placement.random_fit import RandomFit
-from omega.schedulers.placement.scored import BestFit, tightness
+from omega.schedulers.constrained import Constrained
+from omega.schedulers.placement.first_fit import FirstFit, OwnPart, RandomFit
+from omega.schedulers.placement.service import BestFit, tightness
 from omega.schedulers.policies import Peers, machines_of
 from omega.schedulers.presets import batch, mapreduce
 from omega.schedulers.work import Work

@@ -8,8 +8,7 @@ from omega.cellstate.model import Gang
 from omega.cellstate.transaction import Mode, Transaction
 from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import NoPreemption, Placement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.work import Work

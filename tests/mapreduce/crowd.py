@@ -20,7 +20,7 @@ from omega.cellstate.shards import Worker
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.live.mapreduce import ShardWorker
 from omega.mapreduce.plan import MapReducePlan
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.sizing import PLAN
 from tests.contract.conftest import Member, requeue_lost
 from tests.mapreduce.words import ADD, EACH, Command
 

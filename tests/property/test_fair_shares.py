@@ -8,9 +8,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.pools import ROOT, Pool, PoolTree
-from omega.schedulers.fairshare.curves import Curve, Floats, join
-from omega.schedulers.fairshare.suggestions import by_suggestion
-from omega.schedulers.fairshare.sums import chains, totals
+from omega.schedulers.fairshare.curves import Curve, Floats, by_suggestion, chains, join, totals
 from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
 

@@ -9,7 +9,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
 from omega.cellstate.replies import Reply
 from omega.cellstate.transaction import Position
-from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
 from omega.testing.scenes import work
@@ -63,7 +63,7 @@ class World:
         self.copy.resources = ("cpu", "memory")
         self.copy.pools = Pools(tuple(Pool(f"p{i}") for i in range(POOLS)))
         self.number, self.parts = 0, parts
-        self.queue = Queue(FairPools())
+        self.queue = Queue(CellPools())
         self.jobs: dict[str, Work] = {}
         self.stored = {f"p{i}": [0, 0] for i in range(POOLS + 1)}
         self.taken: list[tuple[str, tuple[int, ...]]] = []

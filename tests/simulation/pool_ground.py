@@ -8,7 +8,7 @@ from omega.cellstate.cell import Cell
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.transaction import Placed
-from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
@@ -77,7 +77,7 @@ class Ground:
         workload = Workload(specs, [], jobs, "slots", pools)
         settings = Settings(days=until / 86_400, seed=seed, batch_schedulers=self.schedulers)
         own = self.compose(Scheduler(
-            "batch", FairPools(), FirstFit(),
+            "batch", CellPools(), FirstFit(),
             FairSharePreemption(PrecedencePreemption() if self.by_precedence else None, newest_first=self.newest_first),
             jobs_per_call=8, t_job=self.decision,
         ))  # fmt: skip

@@ -9,7 +9,7 @@ from omega.cellstate.fairness import Assertion
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.cellstate.usage import Whose
-from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.policies import Ordering, Peers, Placement, Preemption
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.scheduler import Scheduler
@@ -20,7 +20,7 @@ from omega.schedulers.work import Work
 class OwnOrdering(Ordering):
     """The order of another ordering."""
 
-    inner: FairPools = field(default_factory=FairPools)
+    inner: CellPools = field(default_factory=CellPools)
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
         self.inner.observe(snapshot, now)
@@ -92,7 +92,7 @@ class OwnPreemption(Preemption):
 def wrapped(scheduler: Scheduler) -> Scheduler:
     """Put both policies of a scheduler for pools into own ones."""
     ordering, preemption = scheduler.ordering, scheduler.preemption
-    assert isinstance(ordering, FairPools)
+    assert isinstance(ordering, CellPools)
     assert isinstance(preemption, FairSharePreemption)
     scheduler.ordering, scheduler.preemption = OwnOrdering(ordering), OwnPreemption(preemption)
     return scheduler

@@ -10,8 +10,8 @@ import pytest
 from omega import pools
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MachineSpec
-from omega.schedulers.ordering.fair_pools import FairPools
-from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.constrained import Constrained
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.scheduler import Scheduler
@@ -31,7 +31,7 @@ def prepared(scenario: Scenario, schedulers: int = 1, *, records: bool = False) 
     ]
     workload = Workload(machines, [], scenario.arrivals(), scenario.name, scenario.cell_pools())
     settings = Settings(days=scenario.fields.get("until", 1) / 86_400, batch_schedulers=schedulers)
-    own = Scheduler("batch", FairPools(), Constrained(FirstFit()), FairSharePreemption(), jobs_per_call=8, t_job=0.003)
+    own = Scheduler("batch", CellPools(), Constrained(FirstFit()), FairSharePreemption(), jobs_per_call=8, t_job=0.003)
     simulation = Simulation(workload, settings, own=own, records=records)
     world, cell = simulation.world, simulation.store.cell
 

@@ -12,7 +12,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.cellstate.verify import verify
 from omega.schedulers import presets
-from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.placement.first_fit import RandomFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler

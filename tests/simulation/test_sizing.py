@@ -7,11 +7,10 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.verify import verify
 from omega.experiments.mapreduce import POLICIES, evaluate
 from omega.experiments.mapreduce_loop import looped, speedups
-from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.placement.first_fit import RandomFit
 from omega.schedulers.policies import Sizing
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.model import PLAN, Phase
-from omega.schedulers.sizing.policies import AsAsked, MaxParallelism, RelativeSize
+from omega.schedulers.sizing import PLAN, AsAsked, MaxParallelism, Phase, RelativeSize
 from omega.simulation import Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import MapReduceJob, submitted

@@ -11,7 +11,7 @@ from omega.experiments.finding import Conclusion, Measurements
 from omega.experiments.report import ExperimentRun
 from omega.experiments.slot_report import FIGURES, page
 from omega.experiments.slot_runs import Analysed, BinResult, Compared, analysed, macro, sensitivity, small_jobs
-from omega.schedulers.placement.delay_analysis import predicted_locality
+from omega.schedulers.comparisons.delay_analysis import predicted_locality
 
 
 def bins(*node: float, seconds: float = 10.0) -> list[BinResult]:

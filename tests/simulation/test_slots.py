@@ -12,7 +12,7 @@ from omega.cellstate.override import override
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.ordering.hadoop import FewestRunning, HadoopFair, HadoopFifo
+from omega.schedulers.comparisons.hadoop import FewestRunning, HadoopFair, HadoopFifo
 from omega.schedulers.policies import Ordering, Placement
 from omega.schedulers.work import Work
 from omega.simulation.slot_delay import delayed

@@ -1,7 +1,7 @@
 """The scheduler with ageing in docs/examples is the batch preset but for its ordering."""
 
 from omega.schedulers.composition import compose, parameters
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import PrecedenceFifo
 from omega.schedulers.presets import batch
 from tests.tutorial.page import DOCS
 

@@ -10,8 +10,8 @@ import omega
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.queries.working_copy import as_work, look_up, working_copy
+from omega.schedulers.comparisons.hadoop_preemption import HadoopPreemption
 from omega.schedulers.dry_run import DryRun
-from omega.schedulers.preemption.hadoop import HadoopPreemption
 from omega.schedulers.scheduler import Scheduler
 from tests.tiers import one_of
 from tests.tutorial.policies import schedulers

@@ -9,7 +9,7 @@ from omega.cellstate.redis.cell import RedisCell
 from omega.jobfile.form import Locality
 from omega.jobfile.mapreduce import InputLocality
 from omega.schedulers.composition import compose
-from omega.schedulers.placement.delay_rule import DelayReset
+from omega.schedulers.placement.delay import DelayReset
 from tests.tutorial.page import DOCS, blocks
 from tests.tutorial.test_tour import pasted
 

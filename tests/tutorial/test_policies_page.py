@@ -25,7 +25,7 @@ from omega.schedulers.policies import (
     Sizing,
 )
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.model import Profile, Totals
+from omega.schedulers.sizing import Profile, Totals
 from tests.tutorial.page import DOCS, SECONDS, blocks
 
 PAGE = "policies.md"

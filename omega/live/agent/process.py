@@ -35,8 +35,7 @@ from omega.live.agent.run_as import admit, task_user
 from omega.live.metrics import shown
 from omega.schedulers.process.endpoint import METRICS
 from omega.schedulers.process.log import log
-from omega.schedulers.process.signals import leave_signals
-from omega.schedulers.process.store_wait import await_store, once_there
+from omega.schedulers.process.signals import await_store, leave_signals, once_there
 
 RING_SECONDS = 4.0
 """Time to wait at the mailbox per call; shorter than the reply timeout of a connection."""

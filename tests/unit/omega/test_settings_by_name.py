@@ -30,8 +30,7 @@ from omega.live.processes.supervisor import ProcessSupervisor
 from omega.live.simulated import process as simulated
 from omega.queries.cells import limits_json
 from omega.schedulers.placement import service
-from omega.schedulers.placement.service import ServicePlacement
-from omega.schedulers.placement.spreading import Spreading
+from omega.schedulers.placement.service import ServicePlacement, Spreading
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.retrying import RetryPolicy, Step
@@ -140,7 +139,7 @@ def test_options_of_a_member(monkeypatch: pytest.MonkeyPatch, kind: str, runs: s
     seen: list[Any] = []
     monkeypatch.setattr(runs, lambda *given: seen.extend(given))
     monkeypatch.setattr("omega.embedded.places.state_directory", lambda: "state")
-    monkeypatch.setattr("omega.schedulers.process.store_wait.await_store", lambda *_: None)
+    monkeypatch.setattr("omega.schedulers.process.signals.await_store", lambda *_: None)
     monkeypatch.setattr("omega.cellstate.store.connect_cell", lambda *names: " ".join(names))
     monkeypatch.setattr("omega.schedulers.process.signals.StopRequest", lambda: "stop")
     assert member.run(MEMBER | {"OMEGA_MEMBER": f"{kind}/x"}) == 0

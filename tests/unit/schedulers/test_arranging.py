@@ -7,11 +7,10 @@ import pytest
 
 from omega.cellstate.model import Gang
 from omega.cellstate.tasks import Retried, TaskLoss
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.placement.arranging import arranged, elsewhere
-from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import Placement
 from tests.unit.schedulers.constraints.site import demanding, site
 from tests.unit.schedulers.drive import copy, group, room, work

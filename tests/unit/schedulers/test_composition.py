@@ -7,12 +7,10 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.transaction import Detection, Mode
 from omega.schedulers.composition import compose, parameters, read
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.constrained import Constrained
+from omega.schedulers.ordering.without_pools import Fifo, PrecedenceFifo
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
 

@@ -14,8 +14,7 @@ from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim
-from omega.schedulers.placement.delay import Delay, within_locality
-from omega.schedulers.placement.delay_rule import DelayReset, DelayRule, Waiting
+from omega.schedulers.placement.delay import Delay, DelayReset, DelayRule, Waiting, within_locality
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement

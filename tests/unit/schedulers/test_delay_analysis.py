@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.schedulers.placement.delay_analysis import job_locality, predicted_locality, skips_needed, wait_share
+from omega.schedulers.comparisons.delay_analysis import job_locality, predicted_locality, skips_needed, wait_share
 
 
 def test_the_values_of_the_paper() -> None:

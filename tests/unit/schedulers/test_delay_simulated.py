@@ -12,8 +12,7 @@ from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.schedulers.instruments import Instrument
-from omega.schedulers.placement.delay import Delay
-from omega.schedulers.placement.delay_rule import DelayReset
+from omega.schedulers.placement.delay import Delay, DelayReset
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.scheduler import Scheduler

@@ -7,7 +7,7 @@ import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import BadInput
-from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
+from omega.schedulers.comparisons.file_pools import FairPools, PoolSettings
 
 CELL = (60, 60)
 

@@ -11,16 +11,13 @@ from omega.cellstate.model import Gang, GroupStatus
 from omega.cellstate.snapshot import Resident, Snapshot
 from omega.cellstate.tasks import EndKind, TaskLoss
 from omega.cellstate.transaction import Claim, Mode
+from omega.schedulers.constrained import Constrained, evictions, suspects
 from omega.schedulers.loop import Commit
 from omega.schedulers.outcomes import admitted
 from omega.schedulers.placement.arranging import arranged
-from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.random_fit import RandomFit
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.first_fit import FirstFit, RandomFit
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import Placement
-from omega.schedulers.preemption.constrained import evictions, suspects
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch
 from omega.schedulers.queue.ranks import within

@@ -11,10 +11,10 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.transaction import Mode, Transaction, Verdict
+from omega.schedulers.comparisons.hadoop import FewestRunning, HadoopFair, HadoopFifo
+from omega.schedulers.comparisons.hadoop_preemption import HadoopPreemption
 from omega.schedulers.composition import compose
-from omega.schedulers.ordering.hadoop import FewestRunning, HadoopFair, HadoopFifo
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.preemption.hadoop import HadoopPreemption
 from omega.schedulers.work import Work
 from omega.testing import snapshot, work
 from omega.testing.residents import CellWithResidents

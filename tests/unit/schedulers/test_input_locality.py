@@ -6,9 +6,8 @@ from omega.cellstate import ranges
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.shards import Worker
 from omega.cellstate.tasks import EndKind
-from omega.schedulers.constraints.input_locality import Place, field_of_all, with_locality
-from omega.schedulers.sizing.model import PLAN
-from omega.schedulers.sizing.policies import AsAsked, MaxParallelism
+from omega.schedulers.constraints.locality import Place, field_of_all, with_locality
+from omega.schedulers.sizing import PLAN, AsAsked, MaxParallelism
 from tests.unit.schedulers.rig import Rig, spec
 from tests.unit.schedulers.test_resizing import pass_looks, rig
 

@@ -8,8 +8,8 @@ import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.plain_text import escaped
-from omega.schedulers.process.diary import Diary
 from omega.schedulers.process.log import configure, log
+from omega.schedulers.process.scheduler import Diary
 from omega.testing import work
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

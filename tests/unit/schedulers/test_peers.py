@@ -7,8 +7,8 @@ import fakeredis
 import pytest
 
 from omega.cellstate.pools import Pool, Pools
-from omega.schedulers.ordering.fair_pools import FairPools
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.comparisons.file_pools import FairPools
+from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Joining, NoPreemption, Ordering, Peers
 from omega.schedulers.preemption.fair_share import FairSharePreemption

@@ -7,9 +7,14 @@ from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.queries.explanations import explain_job
 from omega.schedulers.constraints.explanation import Explanation
 from omega.schedulers.constraints.reasons import Reason
-from omega.schedulers.process import reasons as module
-from omega.schedulers.process.reasons import EXPLAINED_PER_SECOND, MOST_JOBS, MOST_REASONS, PendingReasons
-from omega.schedulers.process.scheduler import SupervisedScheduler
+from omega.schedulers.process import scheduler as module
+from omega.schedulers.process.scheduler import (
+    EXPLAINED_PER_SECOND,
+    MOST_JOBS,
+    MOST_REASONS,
+    PendingReasons,
+    SupervisedScheduler,
+)
 from omega.schedulers.work import Work
 from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
 

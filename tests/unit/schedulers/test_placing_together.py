@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import as_places_all
 from omega.schedulers.scheduler import Scheduler

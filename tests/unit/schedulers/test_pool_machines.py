@@ -12,8 +12,8 @@ from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.constraints.fetching import wanted
-from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement

@@ -7,12 +7,12 @@ import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import Pool, Pools
-from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.cell_pools import CellPools
 from tests.unit.schedulers.drive import group, work
 from tests.unit.schedulers.queue.test_heads import epoch_of
 
 
-def opened(*pools: Pool, held: dict[str, int], promised: float = 0.0) -> FairPools:
+def opened(*pools: Pool, held: dict[str, int], promised: float = 0.0) -> CellPools:
     """An ordering over 100 units, half due to each of a and b; `promised` of the cell to a."""
     copy = ArraySnapshot(1)
     copy.pools, copy.resources = Pools(pools, version=1), ("cpu",)
@@ -22,12 +22,12 @@ def opened(*pools: Pool, held: dict[str, int], promised: float = 0.0) -> FairPoo
     copy.usage.capacity = (100,)
     for name, amount in held.items():
         copy.usage.state((name, ""), (amount,), (1_000,))
-    policy = FairPools(resources=("cpu",))
+    policy = CellPools()
     policy.observe(copy, 0.0)
     return policy
 
 
-def first(policy: FairPools) -> str:
+def first(policy: CellPools) -> str:
     return min("ab", key=lambda name: policy.rank((name, "", (True,))))
 
 

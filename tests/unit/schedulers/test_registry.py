@@ -9,15 +9,15 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.schedulers import registry
 from omega.schedulers.composition import PROTOCOLS
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.ordering.without_pools import Fifo
+from omega.schedulers.placement.service import BestFit
 from omega.schedulers.scheduler import Scheduler
 
 MODULE = """
 from omega.schedulers import scheduler
-from omega.schedulers.placement import scored
+from omega.schedulers.placement import service
 
-class Coldest(scored.BestFit):
+class Coldest(service.BestFit):
     "Best fit, colder."
 
 cold = scheduler.Scheduler("cold", placement=Coldest())

@@ -14,8 +14,7 @@ from omega.schedulers.presets import mapreduce
 from omega.schedulers.resizing import LOOK_SECONDS, REST_SECONDS, Resize, Resized, resize
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import owned
-from omega.schedulers.sizing.model import PLAN
-from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
+from omega.schedulers.sizing import PLAN, AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from tests.unit.schedulers.rig import Rig, spec
 
 HUNDRED = [(1_000, 1_000)] * 10

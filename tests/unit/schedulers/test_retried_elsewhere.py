@@ -13,7 +13,7 @@ from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Claim
-from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import NoPreemption, Placement, Preemption
 from omega.schedulers.preemption.fair_share import FairSharePreemption
@@ -123,7 +123,7 @@ def test_where_evictions_make_the_room_it_goes_to_the_other_if_that_can_be(
 def test_a_pool_below_its_share_evicts_for_it_on_the_other_machine_first() -> None:
     preemption = FairSharePreemption()
     rig = rig_with(
-        ["b"], (200, 200), (200, 200), pool="b", ordering=FairPools(), placement=FirstFit(), preemption=preemption
+        ["b"], (200, 200), (200, 200), pool="b", ordering=CellPools(), placement=FirstFit(), preemption=preemption
     )
     quick = PreemptionSettings(starvation_timeout=1.0, starvation_tolerance=1.0)
     rig.other.pools.set(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=quick),)), None, 0, "ada")

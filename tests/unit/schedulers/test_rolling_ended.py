@@ -7,7 +7,7 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobState
 from omega.cellstate.tasks import EndKind, TaskEnd
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.sizing import PLAN
 from omega.updating import job_update
 from tests.unit.schedulers.test_rolling import STEP_MS, Site
 

@@ -8,11 +8,10 @@ from omega.cellstate.model import MOST_CLAIMS, Gang, JobState
 from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Claim, Detection, Transaction, Verdict
 from omega.schedulers.loop import think_seconds
-from omega.schedulers.ordering.fair_pools import FairPools
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.cell_pools import CellPools
+from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.outcomes import rebase
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import Ordering
 from omega.schedulers.presets import BATCH_JOBS, batch, service
 from omega.schedulers.scheduler import CALL_CLAIMS, Scheduler
@@ -90,7 +89,7 @@ def test_a_conflict_that_placed_nothing_backs_off(verdict: Verdict) -> None:
     assert work.not_before == 0.0
 
 
-@pytest.mark.parametrize(("ordering", "longest"), [(Fifo(), 1.0), (FairPools(), 0.01)], ids=["fifo", "pools"])
+@pytest.mark.parametrize(("ordering", "longest"), [(Fifo(), 1.0), (CellPools(), 0.01)], ids=["fifo", "pools"])
 def test_a_job_in_pools_backs_off_for_a_moment_only(ordering: Ordering, longest: float) -> None:
     """Room that stays free for 50 ms goes to other jobs: one that backs off for longer never gets what is due to it."""
     waits = []
@@ -316,7 +315,7 @@ def test_fine_transactions_and_those_with_nothing_before_them_stay_as_they_are()
 def test_schedulers_that_share_by_pools() -> None:
     own = Scheduler("own")
     assert (batch().uses_pools, service().uses_pools, own.uses_pools) == (True, True, False)
-    own.ordering = FairPools()
+    own.ordering = CellPools()
     assert own.uses_pools
 
 

@@ -13,11 +13,11 @@ from omega.cellstate.schema import CHANGING, FIXED, GROUP, GROUP_SPEC, SPEC, Fie
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.jobfile.reader import JobFile, load
-from omega.schedulers import seen_fields
+from omega.schedulers import work as works
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.constraints.demands import FIELDS
 from omega.schedulers.job_fields import JobField
-from omega.schedulers.ordering.fair_pools import FairPools
-from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import NoPreemption, Ordering, Placement, read_by
@@ -98,13 +98,13 @@ def test_a_new_field_of_a_record_makes_jobs_differ_for_every_policy(monkeypatch:
     before[1].job.submitter = "bob"
     assert before[0].shape() == before[1].shape()
     table = tuple(Field(each.name, each.form, each.meaning) if each.name == "submitter" else each for each in FIXED)
-    monkeypatch.setattr(seen_fields, "FIXED", table)
-    seen_fields.seen_by.cache_clear()
+    monkeypatch.setattr(works, "FIXED", table)
+    works.seen_by.cache_clear()
     try:
         assert before[0].shape() != before[1].shape()
     finally:
         monkeypatch.undo()
-        seen_fields.seen_by.cache_clear()
+        works.seen_by.cache_clear()
 
 
 def test_a_new_field_of_the_specification_makes_jobs_differ_for_every_policy() -> None:
@@ -170,7 +170,7 @@ def test_own_policies_declare_what_they_read() -> None:
     assert [read_by(each.ordering, each.placement, each.preemption) for each in (batch(), service(), mapreduce())] == [
         NOTHING
     ] * 3
-    assert read_by(FairPools(), Constrained(ServicePlacement()), FairSharePreemption()) == NOTHING
+    assert read_by(CellPools(), Constrained(ServicePlacement()), FairSharePreemption()) == NOTHING
 
 
 @dataclass

@@ -3,10 +3,9 @@
 import numpy as np
 
 from omega.cellstate.snapshot import Resident
-from omega.schedulers.fairshare.partition import Preemptible
-from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.fairshare.satisfaction import Preemptible, Status
 from omega.schedulers.preemption.planning import Backoff, least_for
-from omega.schedulers.preemption.sets import EvictionsInFlight, UnsettledEvictions
+from omega.schedulers.preemption.victims import EvictionsInFlight, UnsettledEvictions
 
 
 def test_stages() -> None:

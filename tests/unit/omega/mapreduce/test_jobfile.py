@@ -11,7 +11,7 @@ from omega.cellstate.resources import Dimensions
 from omega.jobfile import mapreduce
 from omega.jobfile.reader import JobFile, load
 from omega.mapreduce.plan import MapReducePlan
-from omega.schedulers.constraints.input_locality import Place
+from omega.schedulers.constraints.locality import Place
 
 WORDS = """
 name: words

@@ -11,7 +11,7 @@ from omega.cellstate.resources import Dimensions
 from omega.mapreduce import near as near_module
 from omega.mapreduce.near import NearShards, near_shards
 from omega.mapreduce.plan import MapReducePlan
-from omega.schedulers.constraints.input_locality import Place
+from omega.schedulers.constraints.locality import Place
 
 RACKS = {"m0": "r1", "m1": "r1", "m2": "r2", "m3": ""}
 """The machines of the cell by index; m3 has no rack."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from omega.mapreduce.plan import MapReducePlan, Piece
-from omega.schedulers.constraints.input_locality import Place
-from omega.schedulers.sizing.model import PLAN
+from omega.schedulers.constraints.locality import Place
+from omega.schedulers.sizing import PLAN
 
 lines = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
 texts = st.tuples(lines, st.booleans()).map(lambda both: b"\n".join(both[0]) + (b"\n" if both[1] and both[0] else b""))

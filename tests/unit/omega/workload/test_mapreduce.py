@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.schedulers.sizing.model import Profile
+from omega.schedulers.sizing import Profile
 from omega.workload.mapreduce import KIND, POPULAR, MapReduceJob, load, split
 from omega.workload.presets import Size, draw
 from omega.workload.workload import Arrival, Workload

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from omega.cellstate.errors import BadInput
-from omega.schedulers.constraints.advice import warnings
 from omega.schedulers.constraints.demands import NONE, Demands, Preferred, Relation, Spread, demands, read_demands
+from omega.schedulers.constraints.explanation import warnings
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site
 from tests.unit.schedulers.drive import group, work
 

@@ -13,7 +13,7 @@ from omega.cellstate.constraints import All, Compare, Either, Expression, Has, N
 from omega.cellstate.constraints.evaluation import evaluate, holds
 from omega.cellstate.errors import BadInput
 from omega.schedulers.constraints.demands import Relation
-from omega.schedulers.constraints.evaluation import permitted, related
+from omega.schedulers.constraints.enforcing import permitted, related
 from tests.unit.schedulers.constraints.site import asking, describe, site
 
 Machine = dict[str, str]

@@ -16,7 +16,7 @@ from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers import registry
 from omega.schedulers.constraints.fetching import Fetch, fetch, wanted
 from omega.schedulers.loop import Effect
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.queue.blocked import Blocked
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.scheduler import Scheduler

@@ -4,10 +4,9 @@ import pytest
 
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.pools import Epoch, Leaf, Pool, Pools
-from omega.schedulers.fairshare.job_standings import JobStandings
+from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStandings
+from omega.schedulers.fairshare.satisfaction import StarvationRules, Status
 from omega.schedulers.fairshare.standings import EpochShares
-from omega.schedulers.fairshare.starvation import StarvationRules, Status
-from omega.schedulers.fairshare.watch import SETTLED_SECONDS
 from omega.schedulers.work import Work
 
 RULES = StarvationRules(tolerance=1.0, timeout=2.0)

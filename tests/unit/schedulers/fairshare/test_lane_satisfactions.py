@@ -6,8 +6,8 @@ import pytest
 
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
 from omega.cellstate.usage import Usage
-from omega.schedulers.fairshare.lane_satisfactions import MANY, LaneSatisfactions
 from omega.schedulers.fairshare.standings import EpochShares
+from omega.schedulers.ordering.cell_pools import MANY, LaneSatisfactions
 
 NAMES = [f"p{number}" for number in range(12)]
 

@@ -5,9 +5,8 @@ import pytest
 
 from benchmarks.fair_shares import tree
 from omega import pools
-from omega.schedulers.fairshare import sums, update
-from omega.schedulers.fairshare.curves import Curves, Floats
-from omega.schedulers.fairshare.suggestions import by_suggestion
+from omega.schedulers.fairshare import curves, update
+from omega.schedulers.fairshare.curves import Curves, Floats, by_suggestion
 
 
 def test_pools_of_one_height_are_computed_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,7 +26,7 @@ def test_pools_of_one_height_are_computed_in_one_step(monkeypatch: pytest.Monkey
 def test_sums_by_halves_and_at_once_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     made = tree(20, 200)
     at_once = pools.fair_shares(made)
-    monkeypatch.setattr(sums, "_PAIRS", 10)
+    monkeypatch.setattr(curves, "_PAIRS", 10)
     by_halves = pools.fair_shares(made)
     np.testing.assert_allclose(by_halves.jobs, at_once.jobs, atol=1e-12)
     np.testing.assert_allclose(by_halves.pools, at_once.pools, atol=1e-12)

@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 from hypothesis import given, strategies as st
 
-from omega.schedulers.fairshare.partition import Bounds, Preemptible, partition
+from omega.schedulers.fairshare.satisfaction import Bounds, Preemptible, partition
 
 N, A, Y = Preemptible.NO, Preemptible.AGGRESSIVELY, Preemptible.YES
 

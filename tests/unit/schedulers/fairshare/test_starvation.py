@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from omega.schedulers.fairshare.starvation import Stand, Starvation, StarvationRules, Status
+from omega.schedulers.fairshare.satisfaction import Stand, Starvation, StarvationRules, Status
 
 POOL = {"a": StarvationRules(tolerance=0.8, timeout=30.0, aggressive_timeout=120.0)}
 

@@ -12,12 +12,9 @@ from hypothesis import given, strategies as st
 from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.placement.own_part import OwnPart
-from omega.schedulers.placement.random_fit import RandomFit
-from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.constrained import Constrained
+from omega.schedulers.placement.first_fit import FirstFit, OwnPart, RandomFit
+from omega.schedulers.placement.service import BestFit, ServicePlacement
 from omega.schedulers.policies import Placement, machines_of
 from omega.schedulers.work import Work
 from omega.testing import PlacementContract

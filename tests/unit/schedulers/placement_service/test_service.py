@@ -12,7 +12,7 @@ from omega.cellstate.model import Gang
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
-from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.constrained import Constrained
 from omega.schedulers.placement.domains import patches, places_of, tasks_of
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement, machines_of

@@ -9,7 +9,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.live.simulated.executor import SimulatedExecutor
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import PrecedenceFifo
 from omega.schedulers.presets import batch
 from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig

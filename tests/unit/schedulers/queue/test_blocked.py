@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from omega.cellstate.array_snapshot import distinct
 from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.queue.blocked import Blocked
 from omega.schedulers.queue.ranks import Ranks

@@ -6,9 +6,7 @@ from random import Random
 import pytest
 
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import FairUsers, Fifo, PrecedenceFifo
 from omega.schedulers.policies import NoPreemption, Ordering
 from omega.schedulers.queue.queue import LOOK_SECONDS, Queue, stagger
 from omega.schedulers.queue.ranks import MANY, Ranks

@@ -9,12 +9,12 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.replies import Reply
 from omega.cellstate.transaction import Position
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.ordering.hadoop import HadoopFair
+from omega.schedulers.comparisons.hadoop import HadoopFair
+from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.policies import NoPreemption
-from omega.schedulers.queue.group_table import FEW, GroupTable
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.shapes import FEW, GroupTable
 from omega.testing import snapshot, work
 
 

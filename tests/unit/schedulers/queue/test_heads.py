@@ -15,7 +15,7 @@ from omega.cellstate.pools import Epoch, Leaf, Pool, Pools, PoolShare
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
-from omega.schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
+from omega.schedulers.ordering.cell_pools import WAIT_SECONDS, CellPools
 from omega.schedulers.ordering.jobs_due import UNNAMED_SECONDS
 from omega.schedulers.policies import NoPreemption, Ordering
 from omega.schedulers.preemption.fair_share import FairSharePreemption
@@ -158,7 +158,7 @@ def test_room_above_a_share_is_left_for_a_moment_to_a_pool_below_its_own_and_not
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
     copy.usage.change(("a", ""), (40,), (40,))
     copy.usage.change(("b", ""), (10,), (40,))
-    policy = FairPools()
+    policy = CellPools()
     policy.observe(copy, 1.0)
     assert policy.wait(rich, [poor]) == 0.0, "this scheduler has jobs of b itself"
     assert policy.wait(rich, []) == WAIT_SECONDS
@@ -188,7 +188,7 @@ def test_room_above_a_guarantee_is_left_to_a_pool_below_its_own() -> None:
     copy.epoch = replace(epoch, pools=sure)
     copy.usage.change(("a", ""), (50,), (40,))
     copy.usage.change(("b", ""), (40,), (40,))
-    policy = FairPools()
+    policy = CellPools()
     policy.observe(copy, 1.0)
     assert policy.wait(rich, []) == WAIT_SECONDS
     copy.usage.change(("b", ""), (10,), (-10,))
@@ -199,7 +199,7 @@ def test_room_above_a_guarantee_is_left_to_a_pool_below_its_own() -> None:
 def test_pools_of_jobs_that_are_requeued_together_leave_nothing_to_each_other() -> None:
     copy = snapshot((100,))
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.1, b=0.9)
-    queue, jobs = Queue(FairPools()), [work(((60,), 1), name=name, pool=name) for name in ("a", "b")]
+    queue, jobs = Queue(CellPools()), [work(((60,), 1), name=name, pool=name) for name in ("a", "b")]
     for each in jobs:
         copy.usage.change((each.pool, ""), (10,), (40,))
         queue.block(each)
@@ -213,7 +213,7 @@ def test_pools_of_jobs_that_are_requeued_together_leave_nothing_to_each_other() 
 def test_what_a_requeued_job_may_get_counts_until_the_next_choice_only() -> None:
     copy = snapshot((100,))
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
-    queue = Queue(FairPools())
+    queue = Queue(CellPools())
     for name in ("a1", "a2", "b1"):
         queue.block(work(((60 if name == "a1" else 50,), 2), name=name, pool=name[0]))
     for second in range(1, 6):
@@ -232,7 +232,7 @@ def test_without_an_epoch_jobs_start_after_two_seconds_by_the_weights_and_guaran
     published: bool,
 ) -> None:
     """The same when the last epoch was published before the jobs came, and gives their pools nothing."""
-    copy, queue = snapshot(*[(12,)] * 10), Queue(FairPools())
+    copy, queue = snapshot(*[(12,)] * 10), Queue(CellPools())
     inner = Pool("team"), Pool("a", "team", weight=3.0), Pool("b", "team"), Pool("c", guarantee={"cpu": 80})
     copy.pools, copy.resources = Pools(inner), ("cpu",)
     copy.epoch = epoch_of(a=0.0, b=0.0, c=0.0) if published else None
@@ -255,7 +255,7 @@ def test_without_an_epoch_jobs_start_after_two_seconds_by_the_weights_and_guaran
 @pytest.mark.parametrize(("wanted", "taken"), [(60, 0), (20, 40), (0, 60)])
 def test_without_an_epoch_a_pool_with_its_share_leaves_what_another_lacks(wanted: int, taken: int) -> None:
     """The other pool's jobs are another scheduler's; 60 of 120 are due to each, and one holds its 60."""
-    copy, queue = snapshot(*[(12,)] * 10), Queue(FairPools())
+    copy, queue = snapshot(*[(12,)] * 10), Queue(CellPools())
     copy.pools, copy.resources = Pools((Pool("a"), Pool("b"))), ("cpu",)
     copy.epoch = epoch_of(a=0.0, b=0.0)
     copy.usage.change(("a", ""), (60,), (1_000,))
@@ -277,7 +277,7 @@ def test_a_job_that_may_evict_waits_for_the_turn_of_its_scheduler_and_leaves_roo
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
     copy.usage.change(("a", ""), (50,), (10,))
     copy.usage.change(("b", ""), (50,), (10,))
-    queue = Queue(FairPools())
+    queue = Queue(CellPools())
     queue.stagger = 0.02
     blocked = work(((10,), 1), name="a1", pool="a")
     blocked.again = 1.0

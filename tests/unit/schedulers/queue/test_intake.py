@@ -7,7 +7,7 @@ from omega.cellstate.lanes import BASE, Lane, Lanes
 from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Intake, Position
 from omega.cellstate.usage import Usage
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import PrecedenceFifo
 from omega.schedulers.policies import Ordering
 from omega.schedulers.queue.intake import MOST_ASKED, Intakes
 from omega.schedulers.queue.queue import Queue

@@ -7,8 +7,8 @@ from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import KindUse
 from omega.schedulers.limits import admitted, occupy
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.queue.limited import Limited, PoolRoom
+from omega.schedulers.ordering.without_pools import Fifo
+from omega.schedulers.queue.queue import Limited, PoolRoom
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import group, work

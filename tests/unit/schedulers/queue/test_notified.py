@@ -13,7 +13,7 @@ from omega.schedulers import live_driver
 from omega.schedulers.policies import NoPreemption, Placement, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch, service
-from omega.schedulers.queue import evicting, queue
+from omega.schedulers.queue import queue
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 from omega.simulation import Settings, Simulation
@@ -28,7 +28,7 @@ NEAR: dict[str, object] = {"near": {"job": "db", "required": True}}
 def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_driver, "IDLE_SECONDS", POLL_SECONDS)
     monkeypatch.setattr(queue, "LOOK_SECONDS", NEVER)
-    monkeypatch.setattr(evicting, "SCAN_SECONDS", NEVER)
+    monkeypatch.setattr(queue, "SCAN_SECONDS", NEVER)
 
 
 def demanding(name: str, **demands: object) -> JobSpec:

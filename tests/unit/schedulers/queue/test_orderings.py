@@ -6,10 +6,7 @@ from math import inf, nan
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.fifo import Rejoin
-from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.ordering.shortest import ShortestFirst
+from omega.schedulers.ordering.without_pools import FairUsers, PrecedenceFifo, Rejoin, ShortestFirst
 from omega.schedulers.policies import Ordering
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work

@@ -6,14 +6,11 @@ from random import Random
 
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import FairUsers, Fifo, PrecedenceFifo
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering, Placement, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
-from omega.schedulers.queue.evicting import MOST_SCANNED, SCAN_SECONDS
-from omega.schedulers.queue.queue import Queue
+from omega.schedulers.queue.queue import MOST_SCANNED, SCAN_SECONDS, Queue
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.queue.ready import Ready
 from omega.schedulers.retrying import RetryPolicy

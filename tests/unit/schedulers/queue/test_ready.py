@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.without_pools import Fifo
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.queue.ready import Ready
 from omega.schedulers.work import Work

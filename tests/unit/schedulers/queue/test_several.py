@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
 from omega.testing import snapshot as empty_cell, work
@@ -19,7 +19,7 @@ NAMES = tuple(f"p{number}" for number in range(9))
 Chosen = list[tuple[str, list[int] | None]]
 
 
-class OneByOne(FairPools):
+class OneByOne(CellPools):
     """As the pools of the cell, but each job is chosen by itself."""
 
     def ample(self) -> None:
@@ -100,7 +100,7 @@ def test_several_jobs_are_chosen_as_one_by_one(data: st.DataObject) -> None:
     asked, most = data.draw(st.lists(jobs(), min_size=12, max_size=40)), data.draw(st.integers(1, 12))
     bound = data.draw(st.none() | st.tuples(st.floats(0, 2), st.just(0.0), st.just(0)))
     found = []
-    for ordering in (FairPools(), OneByOne()):
+    for ordering in (CellPools(), OneByOne()):
         queue = Queue(ordering)
         queue.bound = lambda: bound
         found.append(chosen(queue, cell(held, wanted, shares), made(asked), most))
@@ -108,7 +108,7 @@ def test_several_jobs_are_chosen_as_one_by_one(data: st.DataObject) -> None:
 
 
 def test_jobs_of_many_pools_are_chosen_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue, snapshot = Queue(FairPools()), cell([0] * 9, [9] * 9, [0.1] * 9)
+    queue, snapshot = Queue(CellPools()), cell([0] * 9, [9] * 9, [0.1] * 9)
     for number in range(27):
         queue.ready.add(work(((1, 2), 1), name=f"j{number}", order=number, pool=NAMES[number % 9]))
     queue.observe(snapshot, 0.0)

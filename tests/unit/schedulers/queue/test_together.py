@@ -3,9 +3,7 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.fifo import Fifo, Rejoin
-from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.without_pools import FairUsers, Fifo, PrecedenceFifo, Rejoin
 from omega.schedulers.policies import Ordering
 from omega.schedulers.queue import ready as module
 from omega.schedulers.queue.ranks import Ranks

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.model import Phase, Profile, Totals
-from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
+from omega.schedulers.sizing import AsAsked, GlobalCap, MaxParallelism, Phase, Profile, RelativeSize, Totals
 from tests.contract.table import Case, read
 
 CASES = read(Path(__file__).with_name("cases.txt"))

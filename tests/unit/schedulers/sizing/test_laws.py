@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.model import Phase, Profile, Totals
-from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
+from omega.schedulers.sizing import AsAsked, GlobalCap, MaxParallelism, Phase, Profile, RelativeSize, Totals
 
 ALL: list[Sizing] = [AsAsked(), MaxParallelism(), RelativeSize(), GlobalCap()]
 CLEVER = ALL[1:]

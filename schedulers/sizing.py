@@ -1,7 +1,9 @@
-"""The predicted gain of a MapReduce job from more workers: the idealised model of Omega §6.
+"""Numbers of workers of elastic jobs: the gain that a policy sees (`Profile`, `Totals`), and the policies of Omega §6.
 
-Maps and reduces are consecutive phases. Each speeds up in proportion to the workers until all its remaining shards run
-at once; only the mean duration of a shard is used.
+The idealised model: maps and reduces are consecutive phases, each speeds up in proportion to the workers until all its
+remaining shards run at once, and only the mean duration of a shard is used. The policies take as many workers as the
+user asked for, idle resources without bound (max-parallelism), up to a multiple of the request (relative job size), or
+while the cell is little used (global cap).
 """
 
 from collections.abc import Sequence
@@ -87,3 +89,47 @@ def earliest(profile: Profile, most: int) -> int:
     """
     useful = profile.useful()
     return profile.asked if useful is None else max(1, min(useful, most))
+
+
+@dataclass(frozen=True, slots=True)
+class AsAsked:
+    """Keep the requested number of workers."""
+
+    def size(self, profile: Profile, totals: Totals) -> int:
+        """Return the job's number of workers, including the present ones."""
+        return profile.asked
+
+
+@dataclass(frozen=True, slots=True)
+class MaxParallelism:
+    """Use all idle resources that shorten the job."""
+
+    def size(self, profile: Profile, totals: Totals) -> int:
+        """Return the job's number of workers, including the present ones."""
+        return earliest(profile, max(profile.asked, profile.has + totals.room(profile.need)))
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeSize:
+    """Use idle resources up to `times` the requested workers; the paper uses four."""
+
+    times: int = 4
+
+    def size(self, profile: Profile, totals: Totals) -> int:
+        """Return the job's number of workers, including the present ones."""
+        idle = max(profile.asked, profile.has + totals.room(profile.need))
+        return earliest(profile, min(self.times * profile.asked, idle))
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalCap:
+    """Use idle resources below a utilisation of the cell of `percent`; above it, give up additional workers.
+
+    The paper uses 60. The most used of the resources that a worker needs decides.
+    """
+
+    percent: int = 60
+
+    def size(self, profile: Profile, totals: Totals) -> int:
+        """Return the job's number of workers, including the present ones."""
+        return earliest(profile, max(profile.asked, profile.has + totals.room(profile.need, self.percent)))

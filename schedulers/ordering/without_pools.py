@@ -1,8 +1,9 @@
-"""Weighted fair sharing among users by dominant share (DRF, NSDI 2011)."""
+"""Orderings without pools: first in first out, by precedence, shortest first, and fair sharing among users."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,74 @@ LEVEL_SECONDS = 0.05
 """Time in seconds for which the users' shares hold that were computed from what they hold and want."""
 _HALVINGS = 40
 _SMALL = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Fifo(Ordering):
+    """Jobs in order of submission; a job that backs off comes back to its place when it is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoin(Ordering):
+    """Jobs in the order in which they joined: on submission, or when they are due for a retry."""
+
+    rejoins: ClassVar[bool] = True
+
+    @override
+    def key(self, work: Work) -> float:
+        return work.not_before or work.submitted
+
+
+@dataclass(frozen=True, slots=True)
+class PrecedenceFifo(Ordering):
+    """Jobs of higher precedence first, among equals those submitted first.
+
+    `ageing` (seconds): each such time of waiting raises a job by one step of precedence, so a stream of important jobs
+    delays others only for a time. None: precedence alone.
+    """
+
+    ageing: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.ageing is not None and not (isfinite(self.ageing) and self.ageing > 0):
+            raise BadInput(f"ageing of {self.ageing:g} s; want more than 0")
+
+    @override
+    def lane(self, work: Work) -> Hashable:
+        return () if self.ageing else work.job.precedence
+
+    @override
+    def rank(self, lane: Hashable) -> float:
+        return -lane if isinstance(lane, int) else 0.0
+
+    @override
+    def key(self, work: Work) -> float:
+        # All jobs age at the same rate, so their order never changes.
+        return work.submitted - self.ageing * work.job.precedence if self.ageing else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ShortestFirst(Ordering):
+    """Jobs by the field ``expected_duration`` (seconds a task), those without one last.
+
+    `ageing`: seconds of expected duration deducted for each second of waiting; with 0 a stream of short jobs can starve
+    long ones. `unknown` (seconds) is the assumed duration of a job without the field; None: longer than all.
+    """
+
+    ageing: float = 0.0
+    unknown: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ageing < inf:
+            raise BadInput(f"ageing of {self.ageing:g}; want 0 or more seconds for each second of waiting")
+
+    @override
+    def key(self, work: Work) -> float:
+        # All jobs age at the same rate, so their order never changes.
+        expected = work.expected_seconds
+        if expected is None:
+            expected = 1e12 if self.unknown is None else self.unknown
+        return expected + self.ageing * work.submitted
 
 
 @dataclass(slots=True)

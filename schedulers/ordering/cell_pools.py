@@ -1,37 +1,43 @@
-"""Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pool-rules.md)."""
+"""Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pool-rules.md).
 
-from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
+A lane is a leaf pool and the resources that the tasks of some of its jobs need. How it stands is usage ÷ fair share of
+its pool by the epoch in force (rule 8).
+"""
+
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import is_below, leaf_of
-from omega.cellstate.job_demands import JobDemand, weight_of
+from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.override import override
-from omega.cellstate.pools import NOBODY, ROOT, Pool
+from omega.cellstate.pools import NOBODY, ROOT
 from omega.cellstate.pools.lending import Lent, keepers, lenders
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Usage, Whose
 from omega.schedulers.epochs import epoch_of
-from omega.schedulers.fairshare.lane_satisfactions import (
-    SMALL,
-    UNNAMED,
-    LaneSatisfactions,
-    Parts,
-    parts_of,
-    satisfaction_of,
-)
+from omega.schedulers.fairshare.satisfaction import satisfaction_of
 from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
-from omega.schedulers.fairshare.tree import Job, Tree
-from omega.schedulers.fairshare.update import fair_shares
 from omega.schedulers.ordering.jobs_due import JobsDue, held_part
 from omega.schedulers.policies import Ordering, Peers
 from omega.schedulers.pool_machines import totals_of
-from omega.schedulers.work import Work, fitting
+from omega.schedulers.work import Work
 
+PROMISED = 1e6
+"""What pools below their promised share come before others by: more than any satisfaction with a share."""
+MANY = 8
+"""Number of lanes from which arrays of them cost less than one after the other."""
+SMALL = 1e-9
+UNNAMED = "<none>"
+"""The pool of jobs that name none."""
+_TWO = 2
 PROVISIONAL_SECONDS = 5.0
 """Maximum age in seconds of shares computed while no epoch comes."""
 WAIT_SECONDS = 0.05
@@ -39,39 +45,129 @@ WAIT_SECONDS = 0.05
 FORGET_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class PoolSettings:
-    """Settings of a pool in a scheduler file. Amounts by resource in the cell's smallest units."""
+def parts_of(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
+    """Return the parts of a lane, of which the name of a pool alone is one too."""
+    return lane if isinstance(lane, tuple) else ("" if lane == UNNAMED else str(lane), "", ())
 
-    parent: str = ROOT
-    weight: float = 1.0
-    guarantee: Mapping[str, int] = field(default_factory=dict)
-    limits: Mapping[str, int] = field(default_factory=dict)
+
+class LaneSatisfaction:
+    """The satisfaction of one lane by the shares of one epoch, computed again only when its pool's use changed."""
+
+    __slots__ = ("_known", "_last", "_other", "_promised", "_value", "at", "held", "is_plain", "open", "parts")
+
+    def __init__(self, epoch: EpochShares, usage: Usage, leaf: str, needed: tuple[bool, ...]) -> None:
+        name = leaf or NOBODY
+        self._known = epoch.of(name) is not None
+        self.at, share, open_ = epoch.measure(name, needed)
+        self.parts = [(d, part) for d, part in zip(self.at, share, strict=True) if part > SMALL]
+        """Resources of which the pool has a share, and the share."""
+        promised = epoch.amounts(name, "promised")
+        self._promised = [(d, promised[d]) for d, _ in self.parts if promised[d] > SMALL]
+        self.open = [pair for pair in self.parts if open_[self.at.index(pair[0])]]
+        """Those of them of which the pool wants more than its share."""
+        self.is_plain = self._known and bool(self.parts) and not self._promised
+        """Whether `satisfaction_of` alone gives its satisfaction."""
+        self.held = usage.sum_of_leaf(leaf)
+        """What the pool holds, always up to date."""
+        self._last, self._value = list[int](), 0.0
+        self._other = self.open[0][0] if len(self.open) == 1 else -1
+
+    def satisfaction(self) -> float:
+        """Return the satisfaction now; below what is promised, less than that of any pool that is not."""
+        held = self.held
+        if held == self._last:
+            return self._value
+        self._last = held[:]
+        if self.is_plain and len(self.parts) == _TWO:  # as most lanes have, and once for each job
+            (first, a), (second, b) = self.parts
+            x, y = held[first] / a, held[second] / b
+            less, most = (x, y) if x < y else (y, x)
+            if most <= 1.0 + SMALL and len(self.open) < _TWO:
+                most = (x if self._other == first else y) if self.open else less
+            self._value = most
+        elif self._known:
+            self._value = satisfaction_of(held, self.at, self.parts, self.open)
+            if self._promised and all(held[d] < part for d, part in self._promised):
+                self._value -= PROMISED
+        else:  # its first jobs came after the epoch: it is served until the next epoch has its share
+            self._value = 1.0 if any(held) else 0.0
+        return self._value
+
+
+class LaneSatisfactions:
+    """The satisfactions of lanes by the shares of one epoch."""
+
+    def __init__(self, epoch: EpochShares, usage: Usage) -> None:
+        """Know no lane yet."""
+        self._epoch, self._usage = epoch, usage
+        self.known: dict[Hashable, LaneSatisfaction] = {}
+        self._lanes: Sequence[Hashable] = ()
+        self._table: _Table | None = None
+
+    def of(self, lane: Hashable) -> LaneSatisfaction:
+        """Return that of a lane: its pool, the user of jobs without one, the resources that its tasks need."""
+        found = self.known.get(lane)
+        if found is None:
+            pool, user, needed = parts_of(lane)
+            found = self.known[lane] = LaneSatisfaction(self._epoch, self._usage, leaf_of(pool, user), needed)
+        return found
+
+    def several(self, lanes: Sequence[Hashable]) -> list[float]:
+        """Return the satisfactions of several lanes."""
+        if len(lanes) < MANY:
+            return [self.of(lane).satisfaction() for lane in lanes]
+        if self._table is None or self._lanes != lanes:
+            self._lanes, self._table = lanes, _Table([self.of(lane) for lane in lanes])
+        return self._table.satisfactions()
+
+
+class _Table:
+    """Shares of several lanes as arrays, (lanes, resources)."""
+
+    def __init__(self, each: Sequence[LaneSatisfaction]) -> None:
+        self.plain = [one for one in each if one.is_plain]
+        self.each, self._all = each, len(self.plain) == len(each)
+        size = len(each[0].held)
+        none = np.full((len(self.plain), size), -np.inf)
+        self._share = np.ones_like(none)
+        self._most, self._open = none.copy(), none.copy()
+        for line, one in enumerate(self.plain):
+            for d, part in one.parts:
+                self._share[line, d], self._most[line, d] = part, 0.0
+            for d, _ in one.open:
+                self._open[line, d] = 0.0
+        self._least = -self._most
+        self._alone = np.array([len(one.parts) == 1 for one in self.plain], dtype=np.bool_)
+        self._wants = np.array([bool(one.open) for one in self.plain], dtype=np.bool_)
+
+    def satisfactions(self) -> list[float]:
+        """Return the present satisfactions, with the results of `satisfaction` of each."""
+        plain = self.plain
+        if not plain:
+            return [one.satisfaction() for one in self.each]
+        ratio: NDArray[np.float64] = np.array([one.held for one in plain], dtype=np.float64) / self._share
+        most = (ratio + self._most).max(axis=1)
+        value = np.where(self._wants, (ratio + self._open).max(axis=1), (ratio + self._least).min(axis=1))
+        values: Iterator[float] = iter(np.where((most > 1.0 + SMALL) | self._alone, most, value).tolist())
+        if self._all:
+            return list(values)
+        return [next(values) if one.is_plain else one.satisfaction() for one in self.each]
 
 
 @dataclass(slots=True, kw_only=True)
-class FairPools(Ordering):
+class CellPools(Ordering):
     """The next task goes to the least satisfied pool: usage ÷ fair share; a pool's jobs by precedence, then FIFO.
 
-    In a fair-share pool of the cell the job that holds least comes first among equal precedences.
-
-    Shares are those of the cell's published epoch once pools are configured in the cell; until the first one, and when
-    the next one is late, they are computed from the cell's pools and what those hold and want in the snapshot. Without
-    such pools, `pools` by name are those of a scheduler file: a job of an unknown pool belongs to a pool of that name
-    below the root, of weight 1, `resources` names the cell's resources in their order, and fair shares are computed
-    from what pools hold and want once per `period` (seconds). Satisfaction is computed after every chosen job, over the
-    resources that the job needs: a pool that borrows much of one resource keeps its place for another.
+    In a fair-share pool the job that holds least comes first among equal precedences. Shares are those of the cell's
+    published epoch; until the first one, and when the next one is late, they are computed from the cell's pools and
+    what those hold and want in the snapshot. Satisfaction is computed after every chosen job, over the resources that
+    the job needs: a pool that borrows much of one resource keeps its place for another. Without any shares (`ready`)
+    the pool with the smallest dominant share comes first.
     """
 
     uses_pools: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ()
-    pools: Mapping[str, PoolSettings] = field(default_factory=dict)
-    resources: Sequence[str] = ("cpu", "memory")
-    period: float = 1.0
     _usage: Usage | None = field(default=None, repr=False)
-    _computed: float | None = field(default=None, repr=False)
-    _shares: dict[str, tuple[Parts, Parts]] = field(default_factory=dict, repr=False)
-    """By pool: resources with a fair share, and the share; those of them with a share below the pool's demand."""
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _epoch: EpochShares | None = field(default=None, repr=False)
     _fresh: bool = field(default=True, repr=False)
@@ -97,10 +193,10 @@ class FairPools(Ordering):
     _members: int = field(default=1, init=False, repr=False)
     """Schedulers of this kind."""
 
-    def __post_init__(self) -> None:
-        if self.period <= 0:
-            raise BadInput(f"period of {self.period:g} s; want more than 0")
-        self._tree([], [], [1.0] * len(self.resources))  # raises BadInput for circles, unknown parents, bad weights
+    @property
+    def ready(self) -> bool:
+        """Whether shares of the cell's pools are in force."""
+        return self._epoch is not None
 
     def join(self, peers: Peers) -> None:
         """Record how many schedulers of this kind there are."""
@@ -123,8 +219,6 @@ class FairPools(Ordering):
             self._lends = any(pool.lending for pool in snapshot.pools.pools)
             self._fifo = frozenset(pool.name for pool in snapshot.pools.pools if pool.fifo)
             self._weighed = {pool.name for pool in snapshot.pools.pools if pool.sort_keys[:1] == ("weight",)}
-        if self._epoch is None and (self._computed is None or now >= self._computed + self.period):
-            self._compute(now)
 
     def lane(self, work: Work) -> Hashable:
         """Return the pool (of a job without one the user) and the resources that its tasks need."""
@@ -138,16 +232,7 @@ class FairPools(Ordering):
         known, usage = self._satisfactions, self._usage
         if known is not None:
             return (known.known.get(lane) or known.of(lane)).satisfaction()
-        if usage is None:
-            return 0.0
-        pool = parts_of(lane)[0]
-        name = pool or UNNAMED
-        if name not in self._shares and self._computed is not None:
-            self._compute(self._computed, name)
-        parts, open_ = self._shares[name]
-        held = usage.of_pool(pool)
-        used = [has / most if most else 0.0 for has, most in zip(held, usage.capacity, strict=True)]
-        return satisfaction_of(used, range(len(used)), parts, open_)
+        return 0.0 if usage is None else usage.dominant_share(pool=parts_of(lane)[0])
 
     @override
     def ranks(self, lanes: Sequence[Hashable]) -> list[float]:
@@ -159,13 +244,13 @@ class FairPools(Ordering):
         if self._epoch is None or self._usage is None:
             return -work.job.precedence
         if self._fifo and (leaf := leaf_of(*work.whose)) in self._fifo:
-            heavier = leaf in self._weighed and work.job.spec and weight_of(work.job.spec)
-            return 1.0 / (1.0 + (heavier or 1.0)) - work.job.precedence
+            heavier = work.weight if leaf in self._weighed else 1.0
+            return 1.0 / (1.0 + heavier) - work.job.precedence
         job = work.job
         groups = job.groups
         if len(groups) == 1 and work.admitted is None and not (work.placed or groups[0].placed):
             return -job.precedence
-        part = held_part(work, self._usage.capacity) / weight_of(job.spec)
+        part = held_part(work, self._usage.capacity) / work.weight
         return part / (1.0 + part) - job.precedence
 
     def most(self, work: Work) -> int | None:
@@ -178,16 +263,7 @@ class FairPools(Ordering):
 
     @override
     def due(self, work: Work) -> Sequence[int] | None:
-        usage = self._usage
-        if self._epoch is not None or usage is None:
-            return self._jobs.due(work)
-        parts, open_ = self._shares.get(work.pool or UNNAMED, ((), ()))
-        if not open_:
-            return None
-        held, capacity, due = usage.of_pool(work.pool), usage.capacity, [0.0] * len(usage.capacity)
-        for d, part in parts:
-            due[d] = part * capacity[d] * (1 + SMALL) - held[d]
-        return fitting(work, due)
+        return self._jobs.due(work)
 
     @override
     def beyond(self, work: Work) -> float:
@@ -198,10 +274,10 @@ class FairPools(Ordering):
         return None if self._epoch is None else self._jobs.spare(work, self._members)
 
     def kin(self, lane: Hashable) -> Hashable | None:
-        """Return the lanes of the pool, before the first epoch those of all users without one together."""
+        """Return the lanes of the pool, before there are shares those of all users without one together."""
         if not isinstance(lane, tuple):
             return None
-        return lane[:2] if self._epoch is not None else lane[0]
+        return lane[:2] if self.ready else lane[0]
 
     @override
     def ample(self) -> Sequence[int] | None:
@@ -273,37 +349,6 @@ class FairPools(Ordering):
             return None
         self._first, self._first_at = EpochShares(pools, epoch), now
         return self._first
-
-    def _compute(self, now: float, also: str | None = None) -> None:
-        usage = self._usage
-        if usage is None:
-            return
-        names = sorted({name or UNNAMED for name in usage.pools()} | {also or UNNAMED} | set(self._shares))
-        jobs = []
-        for name in names:
-            stored = "" if name == UNNAMED else name
-            held = [max(0, amount) for amount in usage.of_pool(stored)]
-            wants = [has + more for has, more in zip(held, usage.wanted_by_pool(stored), strict=True)]
-            if name == also and not any(wants):
-                wants = list(usage.capacity)  # a job waits that the store has not counted yet
-            jobs.append(Job(f"jobs of {name}", name, self._named(wants), usage=self._named(held)))
-        tree = self._tree([name for name in names if name not in self.pools], jobs, [float(c) for c in usage.capacity])
-        shares = fair_shares(tree)
-        for job, share, demand in zip(jobs, shares.jobs.tolist(), shares.job_demand.tolist(), strict=True):
-            parts = [(d, part) for d, part in enumerate(share) if part > SMALL]
-            self._shares[job.parent] = parts, [(d, part) for d, part in parts if part < demand[d] - SMALL]
-        self._computed = now
-
-    def _tree(self, more: Sequence[str], jobs: Sequence[Job], capacity: Sequence[float]) -> Tree:
-        pools = [
-            Pool(name, each.parent, weight=each.weight, guarantee=dict(each.guarantee), limits=dict(each.limits))
-            for name, each in self.pools.items()
-        ]
-        return Tree(self._named(capacity), [*pools, *(Pool(name) for name in more)], jobs)
-
-    def _named(self, amounts: Sequence[float]) -> dict[str, float]:
-        names = [*self.resources, *(f"resource {at}" for at in range(len(self.resources), len(amounts)))]
-        return dict(zip(names, amounts, strict=False))
 
 
 def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, names: tuple[str, ...]) -> int | None:

@@ -5,7 +5,7 @@ Each offered slot is on a machine drawn at random, as in the paper: slots become
 
 from math import ceil, log
 
-from omega.cellstate.errors import BadInput
+import omega
 
 
 def predicted_locality(share: float, skips: int) -> float:
@@ -48,4 +48,4 @@ def _check_sizes(tasks: int, machines: int, replicas: int) -> None:
 
 def _check(rule: str, *, holds: bool) -> None:
     if not holds:
-        raise BadInput(f"not allowed: {rule}")
+        raise omega.BadInput(f"not allowed: {rule}")
