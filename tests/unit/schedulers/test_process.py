@@ -147,7 +147,7 @@ def test_a_lapse_noted_while_the_loop_enlists_by_itself_is_of_the_old_membership
             if rig.live.membership.incarnation == FIRST:
                 rig.live.register()
 
-    monkeypatch.setattr(rig.other, "renew_scheduler", slow)
+    monkeypatch.setattr(rig.other.schedulers, "renew", slow)
     beating.beat()
     assert rig.live.lapsed is not None
     assert rig.live.lapsed != rig.live.membership
