@@ -14,32 +14,24 @@ if TYPE_CHECKING:  # a command imports one of the two when it needs it
         MemoryDigest,
         MemoryExecutors,
         MemoryJobs,
-        MemoryLog,
         MemoryMachines,
         MemoryPools,
         MemorySchedulers,
-        MemoryShards,
-        MemoryTasks,
     )
     from omega.cellstate.redis.cell import RedisCell
     from omega.cellstate.redis.digest import RedisDigest
     from omega.cellstate.redis.executors import RedisExecutors
     from omega.cellstate.redis.jobs import RedisJobs
-    from omega.cellstate.redis.log import RedisLog
     from omega.cellstate.redis.machines import RedisMachines
     from omega.cellstate.redis.pools import RedisPools
     from omega.cellstate.redis.schedulers import RedisSchedulers
-    from omega.cellstate.redis.shards import RedisShards
-    from omega.cellstate.redis.tasks import RedisTasks
 
 # `Union` evaluates without the imports above, where `|` cannot.
 Cell: TypeAlias = Union["RedisCell", "MemoryCell"]
 Jobs: TypeAlias = Union["RedisJobs", "MemoryJobs"]
 Machines: TypeAlias = Union["RedisMachines", "MemoryMachines"]
-Pools: TypeAlias = Union["RedisPools", "MemoryPools"]
+CellPools: TypeAlias = Union["RedisPools", "MemoryPools"]
+"""Named apart from `Pools`, the settings that it reads and writes."""
 Schedulers: TypeAlias = Union["RedisSchedulers", "MemorySchedulers"]
 Executors: TypeAlias = Union["RedisExecutors", "MemoryExecutors"]
-Tasks: TypeAlias = Union["RedisTasks", "MemoryTasks"]
-Shards: TypeAlias = Union["RedisShards", "MemoryShards"]
-Log: TypeAlias = Union["RedisLog", "MemoryLog"]
 Digest: TypeAlias = Union["RedisDigest", "MemoryDigest"]

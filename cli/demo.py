@@ -21,7 +21,7 @@ from omega.queries import units
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Jobs, Schedulers
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.workload_replay import WorkloadReplay
     from omega.workload import Workload
@@ -114,18 +114,18 @@ def _watch(bars: "Bars", replay: "WorkloadReplay") -> float:
     return spent
 
 
-def stop_jobs(cell: "Cell", at_ms: int, by: str) -> int:
+def stop_jobs(jobs: "Jobs", at_ms: int, by: str) -> int:
     """Stop the jobs that are left and return their number: the machines are gone, so they would wait without end."""
-    left = [head.id for head in cell.jobs.heads() if head.state in (JobState.ACTIVE, JobState.HELD)]
+    left = [head.id for head in jobs.heads() if head.state in (JobState.ACTIVE, JobState.HELD)]
     for job_id in left:
-        cell.jobs.stop(job_id, at_ms, by)
+        jobs.stop(job_id, at_ms, by)
     return len(left)
 
 
 def _ended(app: App, cell: "Cell") -> str:
     """Stop what is left after the processes of the demonstration ended, and return what became of the cell."""
     with render.busy("stopping the jobs that are left", quiet=app.as_json):
-        stopped = stop_jobs(cell, app.now_ms(), app.by)
+        stopped = stop_jobs(cell.jobs, app.now_ms(), app.by)
     left = f"the {units.count(stopped, 'job')} that ran or waited there" if stopped else "no job"
     return f"the demonstration ended: its machines are offline, and it stopped {left}"
 
@@ -147,7 +147,7 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float, *, e
             "workload": replay.workload.about.strip().splitlines(),
             "schedulers": figures,
             "verify": report.as_json(),
-            "stopped_jobs": stop_jobs(cell, app.now_ms(), app.by) if ended else 0,
+            "stopped_jobs": stop_jobs(cell.jobs, app.now_ms(), app.by) if ended else 0,
         }
         render.document(document)
         return 0 if report.ok else 1
@@ -191,10 +191,10 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float, *, e
     return 0 if report.ok else 1
 
 
-def _await_figures(cell: "Cell", tasks: int) -> None:
+def _await_figures(schedulers: "Schedulers", tasks: int) -> None:
     """Wait, not for long, until the figures of running schedulers count all tasks."""
     until = time.monotonic() + FIGURES_SECONDS
-    while sum(each["tasks"] for each in cell.schedulers.figures().values()) < tasks and time.monotonic() < until:
+    while sum(each["tasks"] for each in schedulers.figures().values()) < tasks and time.monotonic() < until:
         time.sleep(LOOK_SECONDS)
 
 
@@ -266,7 +266,7 @@ def command(
         time.sleep(LEASE_MS / 3000 + 0.1)  # the next heartbeat brings the last figures
         stays = bool(console) and not app.as_json and sys.stdin.isatty() and sys.stdout.isatty()
         if stays:
-            _await_figures(cell, replay.tasks)
+            _await_figures(cell.schedulers, replay.tasks)
             code = _report(app, cell, replay, spent, ended=False)
             _keep(group, console)
     if stays:

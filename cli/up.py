@@ -31,6 +31,7 @@ from omega.queries.fleet import Fleet
 
 if TYPE_CHECKING:
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.schedulers import RedisSchedulers
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.web.server import Serving
 
@@ -83,11 +84,11 @@ def _simulated(cell: "RedisCell", *, expected: bool) -> bool:
     return count > 0
 
 
-def _line(cell: "RedisCell", group: "ProcessSupervisor") -> str:
-    figures = {name: each for name, each in cell.schedulers.figures().items() if name in group.members}
+def _line(schedulers: "RedisSchedulers", group: "ProcessSupervisor") -> str:
+    figures = {name: each for name, each in schedulers.figures().items() if name in group.members}
     conflicts, accepted = (sum(each[name] for each in figures.values()) for name in ("conflicts", "accepted"))
     placed = sum(each["tasks"] for each in figures.values())
-    waiting = sum(cell.schedulers.queue_depths().values())
+    waiting = sum(schedulers.queue_depths().values())
     fraction = conflicts / accepted if accepted else 0.0
     counts = f"{placed:,} tasks placed · {waiting:,} jobs pending · conflicts {fraction:.3f}"
     return f"{len(group.members)} processes · {counts}"
@@ -98,7 +99,7 @@ def _watch(app: App, cell: "RedisCell", group: "ProcessSupervisor", seconds: flo
     screen = render.console(stderr=True)
     refused = away = ""
     deadline, failures = None if seconds is None else time.monotonic() + seconds, NewFailures()
-    with screen.status(_line(cell, group)) as status:
+    with screen.status(_line(cell.schedulers, group)) as status:
         while deadline is None or time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
             for member, code, delay in group.restart_dead():
@@ -109,7 +110,7 @@ def _watch(app: App, cell: "RedisCell", group: "ProcessSupervisor", seconds: flo
                 for error in failures.read(cell, group.members):
                     render.warning(error)
                 if screen.is_terminal and not app.as_json:
-                    status.update(_line(cell, group))
+                    status.update(_line(cell.schedulers, group))
                 away = _tell_away(away, "")
             except StoreError as error:  # the members wait for it, and so does this process
                 away = _tell_away(away, str(error))

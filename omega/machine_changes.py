@@ -12,7 +12,7 @@ from omega.queries.machines import machines_to_change, tasks_on
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Executors
     from omega.cellstate.model import Machine, MachineSpec, Run
 
 JOIN_CHUNK = 1_000
@@ -38,12 +38,17 @@ def add(
     if same:
         cell.await_replicas()  # an earlier command may have added them without its confirmation
     added = [spec.name for spec in fresh]
-    return {"cell": cell.name, "added": added, "unchanged": same, "executor_lives": executor_lives(cell, executor)}
+    return {
+        "cell": cell.name,
+        "added": added,
+        "unchanged": same,
+        "executor_lives": executor_lives(cell.executors, executor),
+    }
 
 
-def executor_lives(cell: "Cell", executor: str) -> bool:
+def executor_lives(executors: "Executors", executor: str) -> bool:
     """Return whether an executor holds its lease."""
-    known = cell.executors.records()
+    known = executors.records()
     return executor in known and known[executor].lives
 
 

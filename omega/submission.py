@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.pools import Pools
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.jobs import RedisJobs
     from omega.cellstate.replies import Submitted
     from omega.jobfile.reader import JobFile
 
@@ -42,17 +43,17 @@ def new_id() -> str:
 def rerun_name(cell: "RedisCell", origin: "Job", job_id: str) -> str:
     """Return a name for a job that repeats another one: its name, of a live one with ``-rerun`` or a part of the id."""
     stem = origin.name[: MOST_NAME - len("-rerun-0000")].removesuffix("-rerun")
-    return origin.name if _is_free(cell, origin.name) else free_name(cell, f"{stem}-rerun", job_id)
+    return origin.name if _is_free(cell.jobs, origin.name) else free_name(cell, f"{stem}-rerun", job_id)
 
 
 def free_name(cell: "RedisCell", name: str, job_id: str) -> str:
     """Return a name for a new job: `name`, with a part of its id where a live job has that."""
-    return name if _is_free(cell, name) else f"{name}-{job_id[:4]}"
+    return name if _is_free(cell.jobs, name) else f"{name}-{job_id[:4]}"
 
 
-def _is_free(cell: "RedisCell", name: str) -> bool:
-    holder = cell.jobs.ids_by_name([name]).get(name)
-    job = None if holder is None else cell.jobs.get(holder)
+def _is_free(jobs: "RedisJobs", name: str) -> bool:
+    holder = jobs.ids_by_name([name]).get(name)
+    job = None if holder is None else jobs.get(holder)
     return job is None or ended(job)
 
 
@@ -118,10 +119,10 @@ def _owned(spec: "JobSpec", user: str, source: str) -> "JobSpec":
     return spec if wanted == spec.spec else replace(spec, spec=wanted)
 
 
-def check_new(cell: "RedisCell", specs: "Sequence[JobSpec]") -> None:
+def check_new(jobs: "RedisJobs", specs: "Sequence[JobSpec]") -> None:
     """Raise Overtaken when one of the jobs exists."""
     for spec in specs:
-        there = cell.jobs.get(spec.id) or cell.jobs.get(cell.jobs.id_of(spec.name) or "")
+        there = jobs.get(spec.id) or jobs.get(jobs.id_of(spec.name) or "")
         if there is not None:
             raise Overtaken(f"job {spec.name}: exists ({there.id}), its modify index is {there.modified}")
 
@@ -212,14 +213,14 @@ def answers_to(
     """Submit jobs that were checked, and yield the store's answers, also of those that it does not take."""
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
-        for spec, answer in zip(chunk, _acknowledged(cell, chunk, now_ms, by, hold=hold), strict=True):
+        for spec, answer in zip(chunk, _acknowledged(cell.jobs, chunk, now_ms, by, hold=hold), strict=True):
             if plan := spec.spec.get(PLAN):
                 cell.shards.claim_directory(plan["output"], spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
             yield answer
 
 
 def _acknowledged(
-    cell: "RedisCell", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool
+    jobs: "RedisJobs", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool
 ) -> "list[Submitted]":
     """Submit jobs in one call, which is repeated under the same ids while too few replicas have them.
 
@@ -227,9 +228,9 @@ def _acknowledged(
     """
     for _ in range(TRIES - 1):
         with suppress(NotReplicated):
-            return cell.jobs.submit(specs, now_ms, by, held=hold)
+            return jobs.submit(specs, now_ms, by, held=hold)
     try:
-        return cell.jobs.submit(specs, now_ms, by, held=hold)
+        return jobs.submit(specs, now_ms, by, held=hold)
     except NotReplicated as error:
         others = f" (and {len(specs) - 1:,} more)" if len(specs) > 1 else ""
         remedy = f"see omega job status {specs[0].id}{others} before you submit again"

@@ -13,7 +13,7 @@ from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import CHUNK, FAILED, FINISHED, TaskResult, field_of, listed_chunks, unpack_results
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Digest
     from omega.cellstate.model import GroupStatus, Job, Run
 
 
@@ -33,7 +33,7 @@ def run_again(cell: "Cell", job: "Job", chain: Sequence[int], *, finished_count:
     for number in chain:
         group = job.groups[number]
         live = _live(group, [run for run in runs if (run.job, run.group) == (job.id, number) and not run.leaving])
-        ends = _ends(cell, job, number)
+        ends = _ends(cell.digest, job, number)
         finished = {task for task, state in ends.items() if state == FINISHED} - live
         failed = {task for task, state in ends.items() if state == FAILED} - live
         if (len(live), len(finished), len(failed)) != (group.unplaced + group.placed, group.finished, group.failed):
@@ -48,12 +48,12 @@ def _live(group: "GroupStatus", runs: Sequence["Run"]) -> set[int]:
     return {task for tasks in (group.waiting, *delayed, *(run.tasks for run in runs)) for task in ranges.indices(tasks)}
 
 
-def _ends(cell: "Cell", job: "Job", number: int) -> Mapping[int, int]:
+def _ends(digest: "Digest", job: "Job", number: int) -> Mapping[int, int]:
     """Return the state of the last placement of each task of a group that has one."""
-    listed: dict[int, set[int]] = readable(listed_chunks, cell.digest.result_records([job.id]).get(job.id, b""), {})
+    listed: dict[int, set[int]] = readable(listed_chunks, digest.result_records([job.id]).get(job.id, b""), {})
     chunks = {field_of(job.id, number, chunk): chunk for chunk in sorted(listed.get(number, ()))}
     found: dict[int, int] = {}
-    for name, record in cell.digest.result_records(list(chunks)).items():
+    for name, record in digest.result_records(list(chunks)).items():
         first = chunks[name] * CHUNK
         results: list[TaskResult] = readable(lambda text: unpack_results(text, job.submitted_ms), record, [])
         found |= {first + at: result.state for at, result in enumerate(results)}

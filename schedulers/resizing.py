@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Cell
+from omega.cellstate.cell import Cell, Schedulers
 from omega.cellstate.errors import Overtaken, Refused
 from omega.cellstate.model import Job, JobState, MachineState, bucket_of
 from omega.cellstate.replies import PendingJob
@@ -307,7 +307,7 @@ def measure(asked: Measure, cell: Cell, kind: str, owned: str) -> Measurements:
         jobs += [job for job in others if owned[bucket_of(job.id)] == "1" and can_grow(job)]
     sized = [Sized(job, cell.shards.progress(job.id), cell.shards.durations(job.name)) for job in jobs if _lives(job)]
     own = {each.job.id for each in sized}
-    reasons = _reasons(cell)
+    reasons = _reasons(cell.schedulers)
     waiting = [
         job_id
         for ids in cell.schedulers.pending(MOST_WAITING).values()
@@ -318,11 +318,11 @@ def measure(asked: Measure, cell: Cell, kind: str, owned: str) -> Measurements:
     return Measurements(sized, pending, {job.id for job in pending} - reasons.keys())
 
 
-def _reasons(cell: Cell) -> dict[str, str]:
+def _reasons(schedulers: Schedulers) -> dict[str, str]:
     """Return why jobs were pending last, as far as heartbeats of schedulers say so."""
     said = [
         (int(at_ms), job_id, str(reason))
-        for figures in cell.schedulers.figures().values()
+        for figures in schedulers.figures().values()
         for job_id, entries in figures.get("reasons", {}).items()
         for at_ms, reason in entries[-1:]
     ]

@@ -18,7 +18,7 @@ from omega.cellstate.model import GroupStatus, Job, JobState, TakeOver, bucket_o
 from omega.schedulers.array_numbers import is_array, run_again
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Jobs
 
 HEALTHY_AFTER_MS = 10_000
 """Default time for which a new task must stay up."""
@@ -367,7 +367,7 @@ class Rollouts:
         except Overtaken:
             pass  # the job was modified concurrently; it is checked again
         except Refused as refused:
-            self._stop_refused(cell, job.id, str(refused), now_ms)
+            self._stop_refused(cell.jobs, job.id, str(refused), now_ms)
         return seen
 
     def _take(self, cell: "Cell", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
@@ -403,11 +403,11 @@ class Rollouts:
                     takes[number] = takeover._replace(again=again)
         return limited, takes
 
-    def _stop_refused(self, cell: "Cell", job_id: str, why: str, now_ms: int) -> None:
+    def _stop_refused(self, jobs: "Jobs", job_id: str, why: str, now_ms: int) -> None:
         """Stop an update whose next step the store refuses; one of a job that ended meanwhile is settled by `step`."""
-        job = cell.jobs.get(job_id)
+        job = jobs.get(job_id)
         if job is not None and job.state <= JobState.HELD:
-            cell.jobs.settle(job_id, f"the store refuses its next step: {why}", now_ms, self.by)
+            jobs.settle(job_id, f"the store refuses its next step: {why}", now_ms, self.by)
 
     def _late(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> int:
         """Return for how long (ms) an update made no progress, 0 while there is time. A held job has time.

@@ -23,6 +23,7 @@ from omega.queries.cells import contents, durability_json, durability_text
 if TYPE_CHECKING:
     from omega.cellstate.model import MachineSpec
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.machines import RedisMachines
     from omega.many_cells.new_cell import Spread
 
 
@@ -79,7 +80,7 @@ def create(
         cell, fresh = _created(app, str(name), dimensions, wanted)
     else:
         cell, fresh = _created_like(app, name, like)
-    _add(app, cell, [MachineSpec(f"m{i}", capacity) for i in range(machines)])
+    _add(app, cell.machines, [MachineSpec(f"m{i}", capacity) for i in range(machines)])
     lies = _spread(app, cell.name)
     if app.as_json:
         document = {"cell": cell.name, "created": fresh, "resources": list(cell.dimensions.names), "machines": machines}
@@ -87,7 +88,7 @@ def create(
         render.document(document | more | ({} if lies is None else {"shard": asdict(lies)}))
         return
     _say(cell, fresh, like, machines, capacity, lies)
-    if machines and not executor_lives(cell, DEFAULT_EXECUTOR):
+    if machines and not executor_lives(cell.executors, DEFAULT_EXECUTOR):
         note_offline(DEFAULT_EXECUTOR)
 
 
@@ -111,11 +112,11 @@ def _created_like(app: App, name: str | None, like: str) -> "tuple[RedisCell, bo
     return app.closing(cell), fresh
 
 
-def _add(app: App, cell: "RedisCell", specs: "Sequence[MachineSpec]") -> None:
+def _add(app: App, machines: "RedisMachines", specs: "Sequence[MachineSpec]") -> None:
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=len(specs) or None, more="", visible=len(specs) > JOIN_CHUNK)
         for start in range(0, len(specs), JOIN_CHUNK):
-            joined = cell.machines.join(DEFAULT_EXECUTOR, specs[start : start + JOIN_CHUNK], app.now_ms())
+            joined = machines.join(DEFAULT_EXECUTOR, specs[start : start + JOIN_CHUNK], app.now_ms())
             bars.advance(bar, len(joined))
 
 

@@ -167,7 +167,7 @@ def files_reader(user: str, files: "Sequence[JobFile]", *, new: bool = False) ->
         fields = KindFields(cell)
         specs = jobs_of(cell, files, fields, next_id)
         if new:
-            check_new(cell, specs)
+            check_new(cell.jobs, specs)
         return prepared(cell, specs, user, fields)
 
     return read

@@ -73,5 +73,5 @@ def command(
     fields = KindFields(cell)
     specs = jobs_of(cell, read, fields)
     if check == 0:
-        check_new(cell, specs)
+        check_new(cell.jobs, specs)
     submit(ctx, cell, prepared(cell, specs, app.user, fields), follow, hold=hold)

@@ -142,7 +142,7 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
         render.line(f"  {line}")
     for line in loss_lines(losses(explained.cell, explained.job)):
         render.line(f"  {line}")
-    _show_past(app, past_reasons(explained.cell, explained.job.id))
+    _show_past(app, past_reasons(explained.cell.schedulers, explained.job.id))
     if remedies := explained.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
 

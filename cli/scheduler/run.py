@@ -25,6 +25,7 @@ from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.schedulers import RedisSchedulers
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.processes.watch import Watch
     from omega.schedulers.instruments import Instrument
@@ -79,9 +80,9 @@ def command(
         show_table(ended)
 
 
-def free_names(cell: "RedisCell", kind: str, number: int) -> list[str]:
+def free_names(schedulers: "RedisSchedulers", kind: str, number: int) -> list[str]:
     """Return the first free member names of a kind: ``batch/0``, ``batch/2``."""
-    taken = {member for member, (_, alive, _) in cell.schedulers.members().items() if alive}
+    taken = {member for member, (_, alive, _) in schedulers.members().items() if alive}
     names: list[str] = []
     i = 0
     while len(names) < number:
@@ -100,7 +101,7 @@ def _run_here(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str, str],
     configure(os.environ)
     seconds = call_seconds(os.environ)
     for _ in range(TRIES):
-        member = check_member(f"{kind}/{name}" if name is not None else free_names(cell, kind, 1)[0])
+        member = check_member(f"{kind}/{name}" if name is not None else free_names(cell.schedulers, kind, 1)[0])
         error = _run_watched(app.url, cell.name, member, chosen, Watch(member, seconds))
         if error is None:
             return member
@@ -166,7 +167,7 @@ def _run_supervised(app: App, cell: "RedisCell", kind: str, chosen: Mapping[str,
     from omega.embedded.places import state_directory
     from omega.live.processes.supervisor import ProcessSupervisor
 
-    names = free_names(cell, kind, number)
+    names = free_names(cell.schedulers, kind, number)
     stopping = threading.Event()
     logs = state_directory() / "logs" / cell.name
     with ProcessSupervisor(app.url, cell.name, logs, settings=chosen) as group, _signals(stopping.set):

@@ -13,6 +13,7 @@ from omega.queries.jobs import job_to_change
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec, Run
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.machines import RedisMachines
     from omega.client.connections import Connections
 
 Document = dict[str, Any]
@@ -115,7 +116,7 @@ def planned_update(cell: "RedisCell", spec: "JobSpec") -> Document:
         replaced, of_groups = wanted.replaced, [each.as_json() for each in wanted.changes]
         fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}
         if wanted.replaced or wanted.groups:
-            runs = _replaced(cell, job, {number for row in wanted.spec["targets"] for number in row[2]})
+            runs = _replaced(cell.machines, job, {number for row in wanted.spec["targets"] for number in row[2]})
             plan = plan_update(cell, job, wanted, runs)
         else:
             numbers = [row[0] for row in wanted.spec["targets"]]
@@ -136,12 +137,12 @@ def planned_update(cell: "RedisCell", spec: "JobSpec") -> Document:
     return about | {"changes": changed, "group_changes": of_groups, "replaced_tasks": told, "plan": plan}
 
 
-def _replaced(cell: "RedisCell", job: "Job", groups: set[int]) -> "list[Run]":
+def _replaced(machines: "RedisMachines", job: "Job", groups: set[int]) -> "list[Run]":
     """Return the runs of these groups of a job, and those of copies of their tasks."""
     going = sorted({machine for group in job.groups for _, machine, leaving in group.runs if not leaving})
     return [
         run
-        for run in cell.machines.runs(going)
+        for run in machines.runs(going)
         if run.job == job.id
         and not run.leaving
         and (run.group in groups or (job.groups[run.group].copies and run.group - 1 in groups))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.pools import Pools
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.jobs import RedisJobs
     from omega.cellstate.replies import Submitted
     from omega.client.lost_jobs import Submissions
     from omega.queries.working_copy import Members
@@ -74,9 +75,9 @@ def submit_together(cell: "RedisCell", asked: Sequence[Submission], kept: "Submi
             each.hold, each.warnings = each.hold or given.hold, given.warnings
             each.specs = submission.prepared(cell, given.specs, user, fields)
             if each.new:
-                submission.check_new(cell, each.specs)
+                submission.check_new(cell.jobs, each.specs)
             if keyed:
-                _leave_out(cell, each, keyed)
+                _leave_out(cell.jobs, each, keyed)
             submission.check_pools(cell, each.specs, pools)
         except StoreError:
             raise
@@ -121,7 +122,7 @@ def _noted(next_id: Callable[[], str], keyed: list[str]) -> Callable[[], str]:
     return noted
 
 
-def _leave_out(cell: "RedisCell", asked: Submission, keyed: Sequence[str]) -> None:
+def _leave_out(jobs: "RedisJobs", asked: Submission, keyed: Sequence[str]) -> None:
     """Leave out jobs that a request with the same key submitted; what happened to them since does not matter.
 
     Each job with an id of the key has a digest of all jobs of its request. Raises Duplicate for that of other jobs.
@@ -133,8 +134,8 @@ def _leave_out(cell: "RedisCell", asked: Submission, keyed: Sequence[str]) -> No
         replace(spec, spec={**spec.spec, SUBMISSION: digest}) if spec.id in keyed else spec for spec in asked.specs
     ]
     asked.order = {spec.id: place for place, spec in enumerate(asked.specs)}
-    known = cell.jobs.by_id(sorted(keyed))
-    if any(spec.get(SUBMISSION) != digest for spec in cell.jobs.specs(sorted(known)).values()):
+    known = jobs.by_id(sorted(keyed))
+    if any(spec.get(SUBMISSION) != digest for spec in jobs.specs(sorted(known)).values()):
         raise Duplicate("Idempotency-Key: an earlier request submitted other jobs with this key; use another key")
     asked.there = {
         spec.id: (spec, Submitted(spec.id, "same", "", known[spec.id].modified))

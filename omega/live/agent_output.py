@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from omega.cellstate.cell import Cell
     from omega.cellstate.model import Job
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.tasks import RedisTasks
 
 ANSWER_SECONDS = 2.0
 """Time in which an agent answers; it renews its lease in another thread."""
@@ -95,7 +96,7 @@ def _earlier(cell: "Cell", job: "Job", groups: tuple[int, int], task: int, place
     return *known[placement], placement
 
 
-def ask_agent(cell: "RedisCell", place: OutputPlace, stream: str, start: int) -> str | None:
+def ask_agent(tasks: "RedisTasks", place: OutputPlace, stream: str, start: int) -> str | None:
     """Ask the agent for output from a byte on (below 0: from the end); returns the name of the request, if any."""
     if place.agent is None:
         return None
@@ -109,12 +110,12 @@ def ask_agent(cell: "RedisCell", place: OutputPlace, stream: str, start: int) ->
         placement=place.placement,
         submitted_ms=place.submitted_ms,
     )
-    return request.name if cell.tasks.request_output(place.agent, request) else None
+    return request.name if tasks.request_output(place.agent, request) else None
 
 
 def agent_part(cell: "RedisCell", place: OutputPlace, stream: str, start: int) -> OutputPart | None:
     """Return output from a byte on, from the agent; waits for its answer, None when there is none in time."""
-    name = ask_agent(cell, place, stream, start)
+    name = ask_agent(cell.tasks, place, stream, start)
     until = time.monotonic() + ANSWER_SECONDS
     while name is not None and time.monotonic() < until:
         time.sleep(LOOK_SECONDS)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.pages import JobPage, Keep
     from omega.cellstate.redis import RedisCell
+    from omega.cellstate.redis.jobs import RedisJobs
 
 FIRST = 1
 """A page before the first submission is empty."""
@@ -94,7 +95,7 @@ def find_anywhere(found: OpenCells, asked: str) -> "tuple[RedisCell, Job]":
     by_id = found.ask(lambda cell: cell.jobs.get(asked))
     there = {name: job for name, job in by_id.items() if job is not None}
     if not there:
-        by_name = found.ask(lambda cell: _named(cell, asked))
+        by_name = found.ask(lambda cell: _named(cell.jobs, asked))
         there = {name: job for name, job in by_name.items() if job is not None}
     if not there:
         there = _near(found, asked)
@@ -107,9 +108,9 @@ def find_anywhere(found: OpenCells, asked: str) -> "tuple[RedisCell, Job]":
     return found.cells[name], job
 
 
-def _named(cell: "RedisCell", asked: str) -> "Job | None":
-    held = cell.jobs.ids_by_name([asked])
-    return cell.jobs.get(held[asked]) if asked in held else None
+def _named(jobs: "RedisJobs", asked: str) -> "Job | None":
+    held = jobs.ids_by_name([asked])
+    return jobs.get(held[asked]) if asked in held else None
 
 
 def _near(found: OpenCells, asked: str) -> "dict[str, Job]":

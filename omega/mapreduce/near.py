@@ -14,7 +14,7 @@ import numpy as np
 
 from omega.cellstate import ranges
 from omega.cellstate.attributes import Attributes
-from omega.cellstate.cell import Cell
+from omega.cellstate.cell import Cell, Machines
 from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.model import MachineState
 from omega.mapreduce.plan import MapReducePlan
@@ -71,7 +71,7 @@ def near_shards(cell: Cell, plan: MapReducePlan, machine: int) -> NearShards | N
     if not plan.places:
         return None
     wants = [locality_of(place, plan.near) for place in plan.places]
-    indices = _machines(cell, wants, machine)
+    indices = _machines(cell.machines, wants, machine)
     attributes, up = _described(cell, indices)
     own = bisect_left(indices, machine)
     up[own] = True  # it runs this worker
@@ -90,12 +90,12 @@ def near_shards(cell: Cell, plan: MapReducePlan, machine: int) -> NearShards | N
     )
 
 
-def _machines(cell: Cell, wants: Sequence[Locality], machine: int) -> Sequence[int]:
+def _machines(machines: Machines, wants: Sequence[Locality], machine: int) -> Sequence[int]:
     """Return the worker's machine and those that may have data: those named, or all if a constraint tells."""
     if any(each.where for each in wants):
-        return range(cell.machines.count())
+        return range(machines.count())
     names = sorted({name for each in wants for name in each.machines})
-    return sorted({machine, *cell.machines.indices(names).values()})
+    return sorted({machine, *machines.indices(names).values()})
 
 
 def _described(cell: Cell, indices: Sequence[int]) -> tuple[Attributes, Mask]:

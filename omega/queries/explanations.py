@@ -16,7 +16,7 @@ from omega.queries.shortfalls import MOST_MACHINES, Shortfall
 from omega.queries.working_copy import delayed_by, latest, look_up, working_copy
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Schedulers
     from omega.cellstate.model import Job
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
@@ -86,7 +86,7 @@ def settled(cell: "Cell", job: "Job") -> dict[str, Any]:
         "groups": [],
         "fits_after": [],
         "losses": losses(cell, job),
-        "past_reasons": past_reasons(cell, job.id),
+        "past_reasons": past_reasons(cell.schedulers, job.id),
     }
 
 
@@ -149,7 +149,7 @@ class Explained(Shortfall):
             "losses": losses(self.cell, self.job),
             "pool": self.pool,
             "fair_share": self.share,
-            "past_reasons": past_reasons(self.cell, self.job.id),
+            "past_reasons": past_reasons(self.cell.schedulers, self.job.id),
             "fits_after": self.remedies_json(),
         }
 
@@ -159,7 +159,7 @@ class Explained(Shortfall):
         return _head(self.cell, self.job)
 
 
-def past_reasons(cell: "Cell", job_id: str) -> list[dict[str, object]]:
+def past_reasons(schedulers: "Schedulers", job_id: str) -> list[dict[str, object]]:
     """Return the last reasons of a job, oldest first, as its schedulers left them with their heartbeats.
 
     Each has the time (ms since 1970) from which it held. A scheduler lists the 128 jobs of which a reason changed
@@ -167,7 +167,7 @@ def past_reasons(cell: "Cell", job_id: str) -> list[dict[str, object]]:
     """
     reasons = [
         (int(at_ms), member, str(reason))
-        for member, figures in cell.schedulers.figures().items()
+        for member, figures in schedulers.figures().items()
         for at_ms, reason in figures.get("reasons", {}).get(job_id, ())
     ]
     last = sorted(reasons, key=lambda each: each[0])[-MOST_PAST_REASONS:]

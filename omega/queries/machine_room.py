@@ -12,7 +12,7 @@ from omega.cellstate.resources import Resources
 from omega.queries.working_copy import latest
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Machines
     from omega.cellstate.model import Machine
     from omega.cellstate.snapshot import Snapshot
 
@@ -22,10 +22,10 @@ UNBOUNDED = 10**9
 """Tasks that need nothing fit a machine so many times."""
 
 
-def sampled_room(cell: "Cell") -> "FewMachines":
+def sampled_room(machines: "Machines") -> "FewMachines":
     """Read `FEW_MACHINES` machines of a cell, evenly spread: what fits on these fits on all."""
-    count = cell.machines.count()
-    return FewMachines(cell.machines.at(range(0, count, max(1, count // FEW_MACHINES))))
+    count = machines.count()
+    return FewMachines(machines.at(range(0, count, max(1, count // FEW_MACHINES))))
 
 
 class MachineRoom(Protocol):

@@ -13,7 +13,7 @@ from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Executors
     from omega.cellstate.model import Machine, Run
     from omega.cellstate.replies import Rows
 
@@ -139,7 +139,7 @@ def _over(rows: "Rows", size: int) -> Any:
 def list_machines(cell: "Cell", page: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
     """Return a page of machines as plain values; with `recent` errors on each, and since when it is not up."""
     tasks = tasks_on(cell.machines.runs([machine.index for machine in page.machines]))
-    why = unfit_reasons(cell, some=any(machine.state is MachineState.UNFIT for machine in page.machines))
+    why = unfit_reasons(cell.executors, some=any(machine.state is MachineState.UNFIT for machine in page.machines))
     rows = [
         machine_json(cell.dimensions, machine, tasks.get(machine.index, 0), why.get(machine.name, ""))
         for machine in page.machines
@@ -170,9 +170,9 @@ def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
     return tasks
 
 
-def unfit_reasons(cell: "Cell", *, some: bool) -> Mapping[str, str]:
+def unfit_reasons(executors: "Executors", *, some: bool) -> Mapping[str, str]:
     """Return why machines cannot start tasks, by name; read only where `some` are unfit."""
-    return {name: record.unfit for name, record in cell.executors.agents().items() if record.unfit} if some else {}
+    return {name: record.unfit for name, record in executors.agents().items() if record.unfit} if some else {}
 
 
 def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int, unfit: str = "") -> dict[str, Any]:

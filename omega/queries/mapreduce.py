@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from omega.cellstate import ranges
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Machines
     from omega.cellstate.model import Job
     from omega.cellstate.shards import PhaseCount, Progress
 
@@ -27,18 +27,18 @@ def progress(cell: "Cell", job: "Job") -> "Progress | None":
         return None
     maps, reduces = int(plan["maps"]), int(plan["reduces"])
     if (found := cell.shards.progress(job.id)) is not None:
-        return found._replace(held=_of_workers(cell, job, found.held))
+        return found._replace(held=_of_workers(cell.machines, job, found.held))
     return Progress(
         PhaseCount(total=maps, waiting=maps, done=0, milliseconds=0),
         PhaseCount(total=reduces, waiting=reduces, done=0, milliseconds=0),
     )
 
 
-def _of_workers(cell: "Cell", job: "Job", held: "Held") -> "Held":
+def _of_workers(machines: "Machines", job: "Job", held: "Held") -> "Held":
     """Return the claims of workers that are placed."""
     asked = {placement for placement, _, _ in held}
     runs = [run for group in job.groups for run in group.runs if run[0] in asked and not run[2]]
-    placed = (run for run in cell.machines.runs(sorted({run[1] for run in runs})) if not run.leaving)
+    placed = (run for run in machines.runs(sorted({run[1] for run in runs})) if not run.leaving)
     tasks = {run.placement: ranges.spans(run.tasks) for run in placed}
     return tuple(each for each in held if any(low <= each[1] <= high for low, high in tasks.get(each[0], ())))
 

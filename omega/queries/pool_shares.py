@@ -11,7 +11,7 @@ from omega.pools.leaving import after_pools
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Schedulers
     from omega.cellstate.job_demands import JobDemand
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.snapshot import Snapshot
@@ -257,17 +257,17 @@ def not_in_effect(cell: "Cell", pools: Pools, name: str) -> str:
     from omega.pools.effects import without_effect
 
     own = without_effect(pools).get(f"pool {name}", [])
-    return "; ".join([*([ignored] if (ignored := _ignored(cell, pools.by_name.get(name))) else []), *own])
+    return "; ".join([*([ignored] if (ignored := _ignored(cell.schedulers, pools.by_name.get(name))) else []), *own])
 
 
-def _ignored(cell: "Cell", pool: Pool | None) -> str:
+def _ignored(schedulers: "Schedulers", pool: Pool | None) -> str:
     """Return which settings of a pool no scheduler reads, and why; empty when all are read.
 
     Limits and borrowing hold for every scheduler; weights, guarantees and the other settings only for live schedulers
     that share by pools. A scheduler reports that with its heartbeat; before the first one it counts as sharing.
     """
     names = [each.name for each, _ in stated(pool) if each.counts in SHARING] if pool else []
-    live = {member: figures for member, (_, alive, figures) in cell.schedulers.members().items() if alive}
+    live = {member: figures for member, (_, alive, figures) in schedulers.members().items() if alive}
     ignore = sorted(member for member, figures in live.items() if not figures.get("uses_pools", True))
     if not names or (live and not ignore):
         return ""

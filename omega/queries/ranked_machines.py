@@ -11,7 +11,7 @@ from omega.queries.machines import unfit_reasons
 from omega.queries.overview import FULL, TROUBLE, RankedMachines
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Machines
     from omega.cellstate.snapshot import Snapshot
 
 OVER = 1
@@ -32,8 +32,8 @@ def ranked(cell: "Cell", snapshot: "Snapshot", most: int) -> RankedMachines:
     sums = [[int(amount) for amount in amounts[:, there].sum(axis=1)] for amounts in (capacity, used)]
     counts = Counter({each.name.lower(): int((state == each).sum()) for each in MachineState})
     counts |= Counter({"full": int(full.sum()), "over": int(over.sum())})
-    first = _machines(cell, rows[:, order].T.tolist(), size)
-    why = unfit_reasons(cell, some=bool(counts["unfit"]))
+    first = _machines(cell.machines, rows[:, order].T.tolist(), size)
+    why = unfit_reasons(cell.executors, some=bool(counts["unfit"]))
     return RankedMachines(rows.shape[1], counts, shares(cell.dimensions.names, *sums), first, why)
 
 
@@ -45,8 +45,8 @@ def _fullness(capacity: Any, used: Any) -> Any:
     return parts.max(axis=0)
 
 
-def _machines(cell: "Cell", rows: list[list[int]], size: int) -> list[Machine]:
-    described = cell.machines.described([row[0] for row in rows])
+def _machines(machines: "Machines", rows: list[list[int]], size: int) -> list[Machine]:
+    described = machines.described([row[0] for row in rows])
     return [
         Machine(
             index, name, number, MachineState(state), executor, tuple(amounts[:size]), tuple(amounts[size:]),

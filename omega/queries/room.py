@@ -116,7 +116,7 @@ class Room:
         """Return whether tasks fit: a sample of machines may show that they do, the sums that they do not."""
         if self._free is None and need not in self._room and self.fleet.total > FEW_MACHINES:
             if self._sample is None:
-                self._sample = sampled_room(self.cell)
+                self._sample = sampled_room(self.cell.machines)
             if self._sample.room(need) >= count:
                 return True
             if self.fleet.room_at_most(need) < count:

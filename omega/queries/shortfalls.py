@@ -8,7 +8,7 @@ from omega.queries.job_state import group_names
 from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Schedulers
     from omega.cellstate.model import Job
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.constraints.explanation import DemandStep, Explanation, GroupExplanation
@@ -150,7 +150,7 @@ class Shortfall:
             found = {
                 "evictions": tasks,
                 "precedence_below": self.job.precedence,
-                "allowed": may_evict(self.cell, self.job.kind),
+                "allowed": may_evict(self.cell.schedulers, self.job.kind),
             }
             yield found | {"text": remedy_text(found)}
 
@@ -215,14 +215,14 @@ def _size(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items() if amount) or "nothing"
 
 
-def may_evict(cell: "Cell", kind: str) -> bool:
+def may_evict(schedulers: "Schedulers", kind: str) -> bool:
     """Return whether schedulers of a kind evict: those that live, else those that would be started."""
     from omega.cellstate.errors import BadInput
     from omega.schedulers import registry
 
     said = [
         figures["evicts"]
-        for name, (_, alive, figures) in cell.schedulers.members().items()
+        for name, (_, alive, figures) in schedulers.members().items()
         if alive and name.partition("/")[0] == kind and "evicts" in figures
     ]
     if said:

@@ -20,7 +20,7 @@ from omega.queries.job_state import group_names, own_losses
 from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Digest
     from omega.cellstate.model import Job
 
 STATES = (
@@ -211,7 +211,7 @@ def _results(
     The third value is the part of the log that was not read.
     """
     position, known, read = log or job_log(cell, job)
-    history, results = known or History.of(job), _stored(cell, job, chunk)
+    history, results = known or History.of(job), _stored(cell.digest, job, chunk)
     at, submitted = position.version, False
     for fact in read.facts:
         said = fact.event
@@ -224,10 +224,10 @@ def _results(
     return results, history, None if submitted else unread_versions(at, read)
 
 
-def _stored(cell: "Cell", job: "Job", only: int | None) -> JobResults:
+def _stored(digest: "Digest", job: "Job", only: int | None) -> JobResults:
     """Read the results of a job, of all chunks or of one."""
     results = JobResults()
-    listed = cell.digest.result_records([job.id]).get(job.id, b"").decode()
+    listed = digest.result_records([job.id]).get(job.id, b"").decode()
     places = [
         (int(group), chunk)
         for group, _, chunks in (piece.partition(":") for piece in listed.split(";") if piece)
@@ -235,7 +235,7 @@ def _stored(cell: "Cell", job: "Job", only: int | None) -> JobResults:
         if only in (None, chunk)
     ]
     read = partial(digest_results.unpack_results, base_ms=job.submitted_ms)
-    records = cell.digest.result_records([field_of(job.id, *place) for place in places])
+    records = digest.result_records([field_of(job.id, *place) for place in places])
     for place in places:
         record = records.get(field_of(job.id, *place))
         if record:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Cell
+from omega.cellstate.cell import Cell, Digest, Jobs
 from omega.cellstate.digest.hours import readable
 from omega.cellstate.digest.results import (
     CHUNK,
@@ -44,8 +44,8 @@ class Copies:
         live = {job_id: job for job_id, job in jobs.items() if job.state <= JobState.HELD}
         for job_id in mine:
             if job_id not in live:
-                _leave(cell, job_id, now, by)
-        self._learn(cell, live)
+                _leave(cell.jobs, job_id, now, by)
+        self._learn(cell.jobs, live)
         asked = 0
         for job_id, job in live.items():
             _, rules = self._rules[job_id]
@@ -62,18 +62,18 @@ class Copies:
                 asked += len(added)
         return asked
 
-    def _learn(self, cell: Cell, live: Mapping[str, Job]) -> None:
+    def _learn(self, jobs: Jobs, live: Mapping[str, Job]) -> None:
         """Read the rules of jobs that are new here or that a user changed, and forget other jobs."""
         self._rules = {job_id: rules for job_id, rules in self._rules.items() if job_id in live}
         self._requested = {job_id: runs for job_id, runs in self._requested.items() if job_id in live}
         new = [job_id for job_id, job in live.items() if self._rules.get(job_id, (-1,))[0] != job.modified]
-        for job_id, spec in (cell.jobs.specs(new) if new else {}).items():
+        for job_id, spec in (jobs.specs(new) if new else {}).items():
             self._rules[job_id] = live[job_id].modified, Speculation.of(spec)
 
 
-def _leave(cell: Cell, job_id: str, now: float, by: str) -> None:
+def _leave(jobs: Jobs, job_id: str, now: float, by: str) -> None:
     """Remove a job from the list of those whose tasks may have copies, if it ended."""
-    cell.jobs.speculate(job_id, [], Budget(0, 0), int(now * 1000), by)
+    jobs.speculate(job_id, [], Budget(0, 0), int(now * 1000), by)
 
 
 def _copied(job: Job) -> Iterator[int]:
@@ -88,7 +88,7 @@ def _slow(cell: Cell, job: Job, number: int, rules: Speculation, now: float) -> 
     copied = {task for loss in job.groups[number + 1].losses for task in ranges.indices(loss.tasks)}
     began: dict[tuple[int, int], float] = {}
     finished: list[float] = []
-    for task, result in _results(cell, job, number):
+    for task, result in _results(cell.digest, job, number):
         start, end = result.times
         if result.state == FINISHED:
             finished.append((end - start) / 1000)
@@ -118,9 +118,9 @@ def _progress(cell: Cell, job_id: str, number: int, machines: set[int]) -> dict[
     }  # fmt: skip
 
 
-def _results(cell: Cell, job: Job, number: int) -> Iterator[tuple[int, TaskResult]]:
-    listed: dict[int, set[int]] = readable(listed_chunks, cell.digest.result_records([job.id]).get(job.id, b""), {})
+def _results(digest: Digest, job: Job, number: int) -> Iterator[tuple[int, TaskResult]]:
+    listed: dict[int, set[int]] = readable(listed_chunks, digest.result_records([job.id]).get(job.id, b""), {})
     chunks = {field_of(job.id, number, chunk): chunk for chunk in sorted(listed.get(number, ()))[:MOST_CHUNKS]}
-    for name, record in cell.digest.result_records(list(chunks)).items():
+    for name, record in digest.result_records(list(chunks)).items():
         results: list[TaskResult] = readable(lambda text: unpack_results(text, job.submitted_ms), record, [])
         yield from enumerate(results, chunks[name] * CHUNK)

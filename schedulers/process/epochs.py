@@ -18,7 +18,7 @@ import anyio.to_process
 import anyio.to_thread
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Cell
+from omega.cellstate.cell import Cell, CellPools
 from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import OmegaError, Unreadable
 from omega.cellstate.pools import Epoch
@@ -82,10 +82,10 @@ def waits_for_name(snapshot: Snapshot, rank: int) -> bool:
     return since is not None and since_1970() - since >= GATHER_SECONDS + LOOK_SECONDS * min(rank, 2)
 
 
-def readable_epoch(cell: Cell) -> Epoch | None:
+def readable_epoch(pools: CellPools) -> Epoch | None:
     """Return the published epoch; None also when its record cannot be read, which the next epoch replaces."""
     try:
-        return cell.pools.epoch()
+        return pools.epoch()
     except Unreadable:
         return None
 
@@ -105,7 +105,7 @@ class Publisher:
     def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:
         """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""
         cell, snapshot, began = self.cell, self.snapshot, time.thread_time()
-        pools, previous, number = cell.pools.get(), readable_epoch(cell), cell.pools.next_epoch()
+        pools, previous, number = cell.pools.get(), readable_epoch(cell.pools), cell.pools.next_epoch()
         reply, jobs = cell.pools.demands(snapshot.position)
         snapshot.apply(reply)
         jobs = self._runnable.of(jobs, pools, snapshot, cell)
@@ -242,7 +242,7 @@ class EpochReader:
         if not mark.configured:
             snapshot.epoch = None
         elif lost or mark.number != (snapshot.epoch.number if snapshot.epoch else 0) or not mark.readable:
-            snapshot.epoch = readable_epoch(self._cell)
+            snapshot.epoch = readable_epoch(self._cell.pools)
             self._damaged = snapshot.epoch is None and (mark.number > 0 or not mark.readable)
         if (snapshot.pools, snapshot.epoch) != before:
             self._cell.look_back()  # a version that has them: after a cut it shows that they are lost

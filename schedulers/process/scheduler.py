@@ -23,7 +23,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from omega.cellstate.cell import Cell
+from omega.cellstate.cell import Cell, Schedulers
 from omega.cellstate.clock import since_1970
 from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
@@ -374,12 +374,12 @@ class SupervisedScheduler:
                 cell.schedulers.renew(former, self.lease_ms, self._figures_now())
                 cell.schedulers.deregister(former, int(since_1970() * 1000))
             self._failed = None
-        self._learn_hung(cell)
+        self._learn_hung(cell.schedulers)
 
-    def _learn_hung(self, cell: Cell) -> None:
+    def _learn_hung(self, schedulers: Schedulers) -> None:
         """Learn from others of the kind at which jobs a policy did not return: this scheduler may own them now."""
         failing = self.scheduler.failing
-        for member, figures in cell.schedulers.figures().items():
+        for member, figures in schedulers.figures().items():
             if failing is not None and member.partition("/")[0] == self.scheduler.kind and member != self.member:
                 told = {job: Hung(text, left / 1000) for job, (text, left) in figures.get("hung", {}).items()}
                 failing.learn(told, since_1970())
@@ -482,7 +482,7 @@ class SupervisedScheduler:
         live.ahead = cell.store_ms() / 1000 - since_1970()
         before, mine_now = live.owned, owned(self.member, members)
         if mine_now != before:
-            self._learn_hung(cell)
+            self._learn_hung(cell.schedulers)
         live.owned = mine_now
         self._members = list(members)
         mine = sorted(name for name in {*members, self.member} if name.partition("/")[0] == self.scheduler.kind)
@@ -499,7 +499,7 @@ class SupervisedScheduler:
             self.state = replace(read_state(cell, 0.0), renewed_at=self.state.renewed_at)
         if live is None:
             return
-        self._reap(cell, set(self._members))
+        self._reap(cell.schedulers, set(self._members))
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(since_1970() * 1000), self.member):
             self._looked_after = time.monotonic()
@@ -556,13 +556,13 @@ class SupervisedScheduler:
         bound = 0.0 if self.watched is None else HUNG_LEASES * self.watched.seconds
         return now - self._hung_since > max(bound, HUNG_LEASES * self.lease_ms / 1000)
 
-    def _reap(self, cell: Cell, alive: set[str]) -> None:
+    def _reap(self, schedulers: Schedulers, alive: set[str]) -> None:
         """Remove members without a lease, except within one lease of a start of the store."""
-        known = cell.schedulers.members().items()
+        known = schedulers.members().items()
         lapsed = [(name, number) for name, (number, holds, _) in known if not holds and name not in alive]
         if lapsed and server_info(self.url).uptime_seconds * 1000 > self.lease_ms:
             for name, number in lapsed:
-                cell.schedulers.deregister(Membership(name, number), int(since_1970() * 1000), reaped=True)
+                schedulers.deregister(Membership(name, number), int(since_1970() * 1000), reaped=True)
                 log.info("reaped", member=name, incarnation=number, by=self.member)
 
 

@@ -137,9 +137,10 @@ def _called(call: ast.Call) -> str | None:
     function = call.func
     if isinstance(function, ast.Name):
         return function.id if function.id in FUNCTIONS else None
-    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Attribute):
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name | ast.Attribute):
         return None
-    name = f"cell.{function.value.attr}.{function.attr}"
+    owner = function.value
+    name = f"cell.{owner.id if isinstance(owner, ast.Name) else owner.attr}.{function.attr}"
     return name if name in METHODS else None
 
 

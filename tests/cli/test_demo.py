@@ -21,7 +21,7 @@ def test_no_job_waits_for_machines_that_are_gone() -> None:
     me = cell.schedulers.register("batch/0", "n", 60_000, 0)
     cell.schedulers.commit(CommitRequest(me, 1, [Transaction("ran", (Claim(0, 0, 1),))], Position(), 0))
     cell.executors.deregister(simulated, 1, "a", reaped=False)
-    assert stop_jobs(cell, 2, "a") == 3
+    assert stop_jobs(cell.jobs, 2, "a") == 3
     rows = list_jobs(cell, cell.jobs.page(), 2)["jobs"]
     assert {(row["state"], row["reason"]) for row in rows} == {("stopped", None)}
-    assert stop_jobs(cell, 3, "a") == 0
+    assert stop_jobs(cell.jobs, 3, "a") == 0

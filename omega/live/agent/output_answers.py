@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 
-from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.tasks import RedisTasks
 from omega.cellstate.tasks import MOST_OUTPUT, OutputPart, OutputRequest
 from omega.live.agent.output import files
 from omega.live.agent.places import AgentPlaces
@@ -12,13 +12,13 @@ MOST_ANSWERS = 16
 """Requests answered per reading of the mailbox; the oldest are left out: their clients have asked again."""
 
 
-def answer_requests(cell: RedisCell, places: AgentPlaces, messages: Iterable[str]) -> None:
+def answer_requests(tasks: RedisTasks, places: AgentPlaces, messages: Iterable[str]) -> None:
     """Answer those of the messages that are requests for output."""
     requests = [message for message in messages if message.startswith("? ")]
     for message in requests[-MOST_ANSWERS:]:
         with suppress(ValueError):  # of another version of Omega: its client gets no answer
             request = OutputRequest.read(message)
-            cell.tasks.answer_output(request.name, output_part(places, request))
+            tasks.answer_output(request.name, output_part(places, request))
 
 
 def output_part(places: AgentPlaces, request: OutputRequest) -> OutputPart:

@@ -119,7 +119,7 @@ def wait_at_mailbox(url: str, cell: str, agent: Agent, wake_up: WakeUp) -> None:
             messages = own.executors.receive(own.executors.number(agent.executor), wait_seconds=RING_SECONDS)
             if not all(message.startswith("? ") for message in messages):
                 wake_up.wake()
-            answer_requests(own, agent.places, messages)
+            answer_requests(own.tasks, agent.places, messages)
         except (StoreError, Refused, OSError):
             threading.Event().wait(AWAY_SECONDS)  # the agent's thread gets the same error and reports it
     if own is not None:

@@ -25,7 +25,7 @@ from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.sharing import LEASE_MS
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Cell
+    from omega.cellstate.cell import Cell, Executors
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""
@@ -145,7 +145,7 @@ class ProcessSupervisor:
                 for name, agent in cell.executors.agents().items()
                 if agent.lives and cell.machines.index_of(name) is not None
             }
-            live |= {f"simulated/{name}" for name in _serving(cell, wanted - live)}
+            live |= {f"simulated/{name}" for name in _serving(cell.executors, wanted - live)}
             if wanted <= live:
                 return
             for member in sorted(wanted - live):
@@ -220,13 +220,13 @@ class ProcessSupervisor:
         self.members.clear()
 
 
-def _serving(cell: "Cell", members: Iterable[str]) -> Iterator[str]:
+def _serving(executors: "Executors", members: Iterable[str]) -> Iterator[str]:
     """Yield the live simulated executors among members without offline machines."""
-    records = cell.executors.records()
+    records = executors.records()
     for member in members:
         name = member.removeprefix("simulated/")
         lives = name != member and name in records and records[name].lives
-        if lives and all(state is not MachineState.OFFLINE for _, state in cell.executors.machines_of(name)):
+        if lives and all(state is not MachineState.OFFLINE for _, state in executors.machines_of(name)):
             yield name
 
 

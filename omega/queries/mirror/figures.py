@@ -46,7 +46,7 @@ def _read_moved(cell: "Cell", held: "HeldCell", lock: AbstractContextManager[boo
     epoch = _epoch(cell, held, mark)
     use = cell.pools.use() if pools.limited else {}
     counters = cell.counters()
-    unfit = unfit_reasons(cell, some=any(shape.state is MachineState.UNFIT for shape in sums.shapes))
+    unfit = unfit_reasons(cell.executors, some=any(shape.state is MachineState.UNFIT for shape in sums.shapes))
     changed = (pools, epoch, use) != (held.held_pools, held.held_epoch, held.held_pool_use)
     with lock:
         held.held_sums, held.held_kinds, held.held_depths, held.held_counters = sums, kinds, depths, counters

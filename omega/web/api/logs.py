@@ -66,7 +66,7 @@ class TaskOutput:
     async def part(self, start: int) -> OutputPart | None:
         """Return output from a byte on, from the agent; None when it does not answer in time. No thread waits."""
         try:
-            name = await self.served.read(self.cell, lambda cell: ask_agent(cell, self.place, self.stream, start))
+            name = await self.served.read(self.cell, lambda cell: ask_agent(cell.tasks, self.place, self.stream, start))
         except Forbidden:  # the service has the store's user of a role that may not ask
             return None
         if name is None:

@@ -71,7 +71,7 @@ class Stand:
         number = own.executors.number(self.agent.member)
         with suppress(StoreError):
             while self.listens:
-                answer_requests(own, self.places, own.executors.receive(number, wait_seconds=0.1))
+                answer_requests(own.tasks, self.places, own.executors.receive(number, wait_seconds=0.1))
         own.close()
 
 

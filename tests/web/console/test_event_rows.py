@@ -7,7 +7,11 @@ from omega.web.console.event_rows import event_rows
 
 MIRROR: Any = SimpleNamespace(
     job_row=lambda job: {"name": "crawl"} if job == "j1" else None,
-    held=SimpleNamespace(described=lambda indices: [(f"m{index}" if index < 9 else "", {}) for index in indices]),
+    held=SimpleNamespace(
+        machines=SimpleNamespace(
+            described=lambda indices: [(f"m{index}" if index < 9 else "", {}) for index in indices]
+        )
+    ),
 )
 
 

@@ -57,7 +57,6 @@ def test_of_many_requests_the_newest_are_answered_and_strange_ones_are_left_out(
     class Cell:
         def __init__(self) -> None:
             self.answers: dict[str, OutputPart] = {}
-            self.tasks = self
 
         def answer_output(self, name: str, part: OutputPart) -> None:
             self.answers[name] = part
