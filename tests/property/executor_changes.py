@@ -29,10 +29,15 @@ class ExecutorChanges(RuleBasedStateMachine):
     def scaled(self, vector: Resources) -> Resources:
         """Amounts in the scale of this history."""
 
+    def holds_lease(self, member: str) -> bool:
+        """Whether a member is registered, and its lease has not run out yet."""
+        return member in self.twin.registered and self.twin.registered[member].lives
+
     def change_agent(self, data: st.DataObject) -> None:
         name, at = data.draw(st.sampled_from(["m5", "m6"])), self.tick()
         what = data.draw(st.sampled_from(["come", "come", "come", "beat", "expire", "lapse", "leave", "say"]))
         member, nonce = f"agent/{name}", "first" if at % 2 else "second"
+        holds = self.holds_lease(member)
 
         def operation(world: World) -> Any:
             me = world.memberships.get(member, Membership(member, 1))
@@ -45,7 +50,7 @@ class ExecutorChanges(RuleBasedStateMachine):
             if what == "say":
                 world.cell.tasks.keep_tails({("j1", 0, at % 7, "stdout"): str(at).encode()})
                 return [world.cell.tasks.tail("j1", 0, task, "stdout") for task in range(7)]
-            if what == "expire" and member in self.twin.registered:
+            if what == "expire" and holds:
                 return world.expire_lease(member)
             return world.cell.executors.deregister(me, at, "batch/0", reaped=what == "lapse")
 
@@ -55,7 +60,7 @@ class ExecutorChanges(RuleBasedStateMachine):
     def change_executor(self, data: st.DataObject) -> None:
         name, at = data.draw(st.sampled_from(["e0", "e0", "e1"])), self.tick()
         what = data.draw(st.sampled_from(["serve", "serve", "serve", "beat", "expire", "lapse", "leave"]))
-        nonce = data.draw(st.sampled_from(["first", "second"]))
+        nonce, holds = data.draw(st.sampled_from(["first", "second"])), self.holds_lease(name)
 
         def operation(world: World) -> Any:
             me = world.memberships.get(name, Membership(name, 1))
@@ -65,7 +70,7 @@ class ExecutorChanges(RuleBasedStateMachine):
             if what == "beat":
                 return world.cell.executors.renew(me, LEASE_MS, None)
             if what == "expire":
-                return world.expire_lease(name) if name in self.twin.registered else None
+                return world.expire_lease(name) if holds else None
             return world.cell.executors.deregister(me, at, "batch/0", reaped=what == "lapse")
 
         self.worlds.do(operation)
