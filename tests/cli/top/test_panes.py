@@ -57,7 +57,7 @@ def as_ranked(machines: list[Machine]) -> RankedMachines:
     snapshot = SimpleNamespace(dimensions=2, rows=np.array(rows, dtype=np.int64).T)
     named = {m.index: (m.name, tuple(m.attributes.items())) for m in machines}
     held = SimpleNamespace(described=lambda indices: [named[index] for index in indices])
-    cell = SimpleNamespace(dimensions=Dimensions(), machines=held)
+    cell = SimpleNamespace(dimensions=Dimensions(), machines=held, executors=None)
     return ranked(cell, snapshot, 1_000)  # type: ignore[arg-type]
 
 
