@@ -697,8 +697,8 @@ class State:
         name = j.sent.name
         if self.names.get(name) == j.id:  # a newer job of that name keeps it
             del self.names[name]
-        if groups is not None:
-            groups.clear()  # they refer to the job: nothing is left for the collector of cycles
+        for g in groups or ():
+            del g.job  # nothing is left for the collector of cycles; the call may still show the job
         return True
 
     def forget_digest(self, job_id: str) -> None:

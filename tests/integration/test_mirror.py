@@ -150,7 +150,11 @@ def test_records_that_cannot_be_read_are_left_out_as_in_lists(cell: RedisCell, s
 def test_a_round_that_failed_is_continued(cell: RedisCell, mirror: CellMirror, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the store goes away, nothing that the log named is forgotten."""
     own: Any = mirror.cell
-    for number, name in enumerate(("sync", "log_entries", "members", "jobs_by_id", "specs", "runs", "sums")):
+    reads = [
+        (own.schedulers, "sync"), (own.log, "entries"), (own.schedulers, "members"), (own.jobs, "by_id"),
+        (own.jobs, "specs"), (own.machines, "runs"), (own, "sums"),
+    ]  # fmt: skip
+    for number, (part, name) in enumerate(reads):
         submit(cell, [simple_job(f"j{number}")])
         cell.machines.set_state(0, (MachineState.DRAINED, MachineState.UP)[number % 2], 0, "ada")
 
@@ -158,14 +162,14 @@ def test_a_round_that_failed_is_continued(cell: RedisCell, mirror: CellMirror, m
             raise Unreachable("no answer")
 
         with monkeypatch.context() as broken:
-            broken.setattr(own, name, away)
+            broken.setattr(part, name, away)
             before = mirror.at_ms
             with pytest.raises(Unreachable):
                 mirror.read(2_000 + number)
             assert (mirror.unavailable, mirror.at_ms) == ("no answer", before), name
         same(cell, mirror, 3_000 + number)
         assert not mirror.unavailable
-        if name in ("jobs_by_id", "specs"):
+        if name in ("by_id", "specs"):
             assert mirror.job_row(f"j{number}") is not None
 
 

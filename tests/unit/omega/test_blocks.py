@@ -140,3 +140,12 @@ def test_machines_gain_room_for_a_watching_snapshot_when_tasks_end_and_not_when_
     store.refresh(copy)
     assert copy.freed().tolist() == ([0, 2] if watching else [])
     assert copy.rest == store.cell.free
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_job_that_is_deleted_at_once_is_answered_whole(log: bool) -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=log, mailboxes=False)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 3),))], 0, "ada")
+    stopped = cell.jobs.stop("a", 1, "ada")
+    assert (stopped.state, [group.stopped for group in stopped.groups]) == (JobState.STOPPED, [3])
+    assert cell.jobs.all() == []

@@ -20,7 +20,7 @@ def test_names_for_checkers_of_types_are_those_for_python() -> None:
     tree = ast.parse(Path(omega.__file__).read_text(encoding="utf-8"))
     imported = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom) and each.module != "importlib"]
     public = {alias.asname: each.module for each in imported for alias in each.names if alias.asname == alias.name}
-    assert public == omega._HOME_OF | {"testing": "omega"}
+    assert public == omega._HOME_OF | dict.fromkeys(omega._PACKAGES, "omega")
     assert set(vars(omega)["__all__"]) == public.keys()
 
 
