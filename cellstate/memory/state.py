@@ -34,7 +34,6 @@ from omega.cellstate.model import (
     TaskGroup,
     ordered,
 )
-from omega.cellstate.override import override
 from omega.cellstate.packing import FIELD, GUARD, MASK, fields, packed
 from omega.cellstate.pages import head_of, totals_of
 from omega.cellstate.pools import Epoch, Pools
@@ -130,11 +129,6 @@ class Noted(Placed):
     __slots__ = ("need",)
     need: int
 
-    @property
-    def block(self) -> "Block":
-        """They as a block of their group."""
-        raise NotImplementedError
-
 
 class Block(Noted):
     """Runs that were placed together and not written out yet, of the group `row`; `task` is the index of the first.
@@ -165,8 +159,8 @@ class Block(Noted):
         row.newest = self
 
     @property
-    @override
     def block(self) -> "Block":
+        """Itself, as `JobRow.block`."""
         return self
 
     def unlink(self) -> None:
@@ -295,8 +289,8 @@ class JobRow(Noted):
         self.made = groups
 
     @property
-    @override
     def block(self) -> Block:
+        """The block of its group, of a job that was placed as a whole."""
         *_, oldest = self.groups[0].blocks
         return oldest
 
@@ -452,7 +446,7 @@ class State:
         self.free: list[int] = []
         self.numbers: list[int] = []
         # By their first placement id: what is not written out.
-        self.blocks: dict[int, Noted] = {}
+        self.blocks: dict[int, Block | JobRow] = {}
         # Machines that are not up; machines whose states, executors or capacities were set, in order.
         self.shut: set[int] = set()
         self.redescribed: list[int] = []

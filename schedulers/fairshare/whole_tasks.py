@@ -145,7 +145,7 @@ def _fits(parts: Sequence[Sequence[float]], groups: Sequence[_Group], left: Sequ
 def _divide_rests(groups: Sequence[_Group]) -> None:
     """Make whole tasks of shares: the largest rest first, then the oldest job, until the pool's share is used up.
 
-    A pool that holds nothing gets one task of a smaller share, too.
+    A pool that holds nothing gets one task of a smaller share, too; a gang would be far above it.
     """
     wanting = [group for group in groups if group.pending]
     for group in wanting:
@@ -161,5 +161,6 @@ def _divide_rests(groups: Sequence[_Group]) -> None:
         tasks = (floor(has / unit + 0.5 + _SMALL) for has, unit in zip(left, group.unit, strict=True) if unit)
         group.extra = max(0, min(group.number, *tasks))
         left = [has - group.extra * unit for has, unit in zip(left, group.unit, strict=True)]
-    if not any(group.whole > 0 or group.extra or any(group.leaf.usage) for group in groups):
-        rests[0].extra = 1
+    first = next((group for group in rests if not (group.leaf.gang or group.leaf.least)), None)
+    if first and not any(group.whole > 0 or group.extra or any(group.leaf.usage) for group in groups):
+        first.extra = 1
