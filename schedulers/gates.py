@@ -6,13 +6,14 @@ over ask their gate. A job that a person released is not asked about again.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from omega.cellstate.cell import Cell
 from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.plain_text import plain_reason
 from omega.schedulers.failing import FailingJobs, policy_error
@@ -20,6 +21,7 @@ from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.process.beat import JOB, NONE
 from omega.schedulers.queue.queue import Queue
+from omega.schedulers.sharing import Keeps
 from omega.schedulers.work import Work
 
 AGAIN_SECONDS = 1.0
@@ -71,9 +73,9 @@ class HeldJobs:
             else:
                 self.works.pop(job.id, None)
 
-    def keep(self, keeps: Callable[[str], bool]) -> None:
+    def keep(self, keeps: Keeps) -> None:
         """Forget jobs that now belong to another scheduler."""
-        self.works = {job_id: held for job_id, held in self.works.items() if keeps(job_id)}
+        self.works = {job_id: held for job_id, held in self.works.items() if keeps(job_id, leaf_of(*held[0].whose))}
 
 
 def next_due(scheduler: Gated) -> float | None:

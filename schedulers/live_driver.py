@@ -18,7 +18,7 @@ from uuid import uuid4
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Duplicate, Fenced, Refused, StoreError
-from omega.cellstate.model import JobState, bucket_of
+from omega.cellstate.model import JobState
 from omega.cellstate.replies import CommitRequest, Membership, PendingJob, Reply
 from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
 from omega.schedulers import loop
@@ -32,7 +32,7 @@ from omega.schedulers.queue.intake import MOST_FILLS, Intakes
 from omega.schedulers.queue.looks import Watch, looks_at, rest
 from omega.schedulers.resizing import Measure, Resize, measure, resize
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import LEASE_MS, owned
+from omega.schedulers.sharing import LEASE_MS, Ownership, leaf_of_job, of_kind
 from omega.schedulers.work import keeps_running
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -42,6 +42,7 @@ SHORT_SECONDS = 0.05
 """Shorter waits are slept here: the server's clock ticks every 10 ms."""
 AWAY_SECONDS = 0.5
 """Interval of retries while the store is unavailable, ±50 %."""
+NO_JOBS = Intake("-", (), 0, "-")
 T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
 
@@ -96,7 +97,8 @@ class LiveDriver:
     pipelined: bool = True
     snapshot: ArraySnapshot = field(init=False)
     membership: Membership = field(init=False)
-    owned: str = field(init=False)
+    ownership: Ownership = field(init=False)
+    """The jobs that are this scheduler's own; the heartbeat sets it."""
     stopping: bool = False
     lapsed: Membership | None = None
     """Set by the heartbeat: the membership that lost its lease; the loop may have registered again before."""
@@ -105,7 +107,8 @@ class LiveDriver:
     steps: int = 0
     _former: list[Membership] = field(default_factory=list)
     _number: int = 0
-    _buckets: str = ""
+    _owns: Ownership | None = None
+    """The ownership that the loop follows."""
     _jobs: Sequence[PendingJob] = ()
     _fresh: bool = False
     _watch: Watch = field(init=False)
@@ -129,9 +132,8 @@ class LiveDriver:
     def __post_init__(self) -> None:
         """Register the scheduler's name."""
         self.snapshot = ArraySnapshot(len(self.cell.dimensions))
-        self.owned = owned(
-            self.member, (name for name, (_, lives, _) in self.cell.schedulers.members().items() if lives)
-        )
+        live = (name for name, (_, lives, _) in self.cell.schedulers.members().items() if lives)
+        self.ownership = Ownership(self.member, of_kind(self.member, live))
         self._rng = Random(self.member)
         self._intakes = Intakes(self.scheduler.kind, self.scheduler.jobs_per_call, self.scheduler.queue)
         self.scheduler.queue.bound = self._intakes.bound
@@ -221,7 +223,7 @@ class LiveDriver:
                 own = self._flight, self.scheduler.working
                 return self._patiently(lambda: fetch(effect, self.cell, self.snapshot, *own))
             case Measure():
-                return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
+                return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self.ownership.owns))
             case Resize():
                 return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
             case loop.Note():
@@ -243,15 +245,14 @@ class LiveDriver:
 
     def _intake(self) -> Intake:
         """Return the request for jobs of lanes that run short; the others wait in the store."""
-        owned = self._buckets or self.owned
         if len(self._jobs) >= self.scheduler.jobs_per_call:
-            return Intake(self.scheduler.kind, (), 0, owned)
-        return self._intakes.ask(self.snapshot.lanes, owned)
+            return NO_JOBS
+        return self._intakes.ask(self.snapshot.lanes)
 
     def _fill(self) -> None:
         """Request jobs of every lane once before a job is chosen; the snapshot lists lanes before their jobs arrive."""
         for _ in range(MOST_FILLS):
-            if self._buckets != self.owned or not self._intakes.unseen(self.snapshot.lanes):
+            if self._owns is not self.ownership or not self._intakes.unseen(self.snapshot.lanes):
                 return
             jobs, self._jobs = self._jobs, ()
             self._sync()
@@ -267,9 +268,9 @@ class LiveDriver:
             self._land(self._arrive())
         if self.lapsed is self.membership:
             self.register()
-        if self._buckets != self.owned:
-            changed = self._buckets = self.owned
-            self._intakes.reset()
+        if self._owns is not self.ownership:
+            changed = self._owns = self.ownership
+            self._intakes.follow(changed)
         if self._renewed:
             self._sync()  # every pending job arrives again before one is tried
             self._fill()
@@ -320,8 +321,7 @@ class LiveDriver:
             each.synced(now - began, len(reply.rows), now, full=reply.full)
 
     def _take(self, reply: Reply, intake: Intake | None) -> None:
-        if intake and intake.most and intake.owned == self._buckets:
-            self._intakes.take(intake, reply)
+        if intake and intake.most and self._intakes.take(intake, reply):
             self._jobs = [*self._jobs, *reply.jobs] if self._jobs else reply.jobs
         if reply.full:
             self._intakes.reset()  # a restored store assigns arrival numbers again (semantics 16)
@@ -330,9 +330,11 @@ class LiveDriver:
         for job_id in effect.abandon:
             with suppress(Refused):  # it ended already
                 self._patiently(partial(self._abandon, job_id))
-        mine = [job_id for job_id in effect.jobs if self.owned[bucket_of(job_id)] == "1"]
         # Most of them ended or are placed: only the others are read with all their fields.
-        for job_id, known in (self._patiently(lambda: self.cell.jobs.by_id(mine)) if mine else {}).items():
+        read = self._patiently(lambda: self.cell.jobs.by_id(effect.jobs)) if effect.jobs else {}
+        for job_id, known in read.items():
+            if not self.ownership.owns(job_id, leaf_of_job(known.spec)):
+                continue
             job = self._patiently(partial(self.cell.jobs.get, job_id)) if known.pending else None
             if job is not None and job.pending:
                 self._jobs = [*self._jobs, PendingJob(0, job)]
@@ -366,7 +368,7 @@ class LiveDriver:
     def _launch(self, transactions: tuple[Transaction, ...], since: Position, *, asks: bool = True) -> None:
         """Send transactions, and a request for jobs unless the last reply brings some."""
         self._number, self._launched = self._number + 1, self.now()
-        intake = self._intake() if asks else Intake(self.scheduler.kind, (), 0, self._buckets)
+        intake = self._intake() if asks else NO_JOBS
         self._flight = CommitRequest(
             self.membership, self._number, transactions, since, self._ms(), intake=intake,
             executors=self.snapshot.executors(self.snapshot.launch()),

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from omega.cellstate.errors import Refused
-from omega.cellstate.model import bucket_of
 from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
@@ -20,6 +19,7 @@ from omega.schedulers.instruments import announce
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.resizing import Measure, Measurements, Resize, Resized, TotalsOf
 from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import Ownership
 from omega.schedulers.work import Work
 
 
@@ -42,8 +42,8 @@ class Arrived:
 
     now: float
     jobs: Sequence[PendingJob] = ()
-    owned: str | None = None
-    """The scheduler's buckets from now on, when they changed (`sharing.owned`)."""
+    owned: Ownership | None = None
+    """The jobs that are the scheduler's own from now on, when that changed."""
     renewed: bool = False
     """A new incarnation: jobs held and in flight are void, every pending job arrives again."""
     works: Sequence[Work] = ()
@@ -245,9 +245,8 @@ def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
     if arrived.renewed:
         scheduler.renew()
     if arrived.owned is not None:
-        buckets = arrived.owned
-        scheduler.disown(lambda job_id: buckets[bucket_of(job_id)] == "1")
-        scheduler.held.keep(lambda job_id: buckets[bucket_of(job_id)] == "1")
+        scheduler.disown(arrived.owned.owns)
+        scheduler.held.keep(arrived.owned.owns)
     if arrived.jobs:
         if scheduler.gate is not None:
             scheduler.held.learn(jobs_of(arrived.jobs))

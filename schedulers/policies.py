@@ -219,6 +219,8 @@ class Peers(NamedTuple):
     preemption: Preemption
     sizing: Sizing | None
     retry_policy: RetryPolicy | None
+    place_in: Callable[[str], tuple[int, int]]
+    """Returns for a leaf pool the scheduler's number among those that decide its jobs, and how many these are."""
 
 
 @runtime_checkable

@@ -4,14 +4,14 @@ Requested workers are waited for like other tasks. Additional ones are surplus, 
 they are placed at once or not at all, are evicted first, and are given up when others wait for their room.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.cell import Cell, Schedulers
 from omega.cellstate.errors import Overtaken, Refused
-from omega.cellstate.model import Job, JobState, MachineState, bucket_of
+from omega.cellstate.model import Job, JobState, MachineState
 from omega.cellstate.replies import PendingJob
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, Progress, ShardDurations
@@ -19,6 +19,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.locality import groups_near, has_places
 from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.policies import Sizing
+from omega.schedulers.sharing import Keeps, leaf_of_job
 from omega.schedulers.sizing import PLAN, Phase, Profile, Totals
 
 LOOK_SECONDS = 1.0
@@ -110,9 +111,9 @@ class Elastic:
         self.rests.pop(job_id, None)
         self.refused.pop(job_id, None)
 
-    def keep(self, keeps: Callable[[str], bool]) -> None:
+    def keep(self, keeps: Keeps) -> None:
         """Exclude jobs of other schedulers; some may have come from others."""
-        for job_id in [job_id for job_id in self.jobs if not keeps(job_id)]:
+        for job_id in [job_id for job_id, spec in self.jobs.items() if not keeps(job_id, leaf_of_job(spec))]:
             self.forget(job_id)
         self.strangers = True
 
@@ -299,12 +300,12 @@ def _plus(amounts: Resources, need: Resources, count: int) -> Resources:
 # Answers from a cell
 
 
-def measure(asked: Measure, cell: Cell, kind: str, owned: str) -> Measurements:
-    """Read the requested measurements; `owned` are the scheduler's buckets."""
+def measure(asked: Measure, cell: Cell, kind: str, owns: Keeps) -> Measurements:
+    """Read the requested measurements; `owns` tells the scheduler's own jobs."""
     jobs = list(cell.jobs.by_id(asked.jobs).values())
     if asked.every:
         others = (job for job in cell.jobs.all() if job.kind == kind and job.id not in asked.jobs)
-        jobs += [job for job in others if owned[bucket_of(job.id)] == "1" and can_grow(job)]
+        jobs += [job for job in others if owns(job.id, leaf_of_job(job.spec)) and can_grow(job)]
     sized = [Sized(job, cell.shards.progress(job.id), cell.shards.durations(job.name)) for job in jobs if _lives(job)]
     own = {each.job.id for each in sized}
     reasons = _reasons(cell.schedulers)

@@ -1,6 +1,6 @@
 """A scheduler: the composition of its policies, its queue, and the processing of outcomes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
@@ -37,13 +37,14 @@ from omega.schedulers.process.beat import JOB
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
 from omega.schedulers.retrying import RETRY_LIMIT, RetryPolicy, Step, next_step
+from omega.schedulers.sharing import Keeps, Ownership, alone
 from omega.schedulers.work import Work
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
 _PLACED, _ACTIVE = Verdict.PLACED, JobState.ACTIVE  # read once: each access is as slow as a call
 _ACCEPTED = frozenset({Verdict.PLACED})
-_SEEN_BY_POLICIES = frozenset({"ordering", "placement", "preemption", "sizing", "peers", "retry_policy"})
+_SEEN_BY_POLICIES = frozenset({"ordering", "placement", "preemption", "sizing", "ownership", "retry_policy"})
 
 
 @dataclass(slots=True)
@@ -80,8 +81,8 @@ class Scheduler:
     """Whether the tree's ordering and preemption between pools are used as soon as the cell has pools."""
     job_fields: Sequence[JobField] = ()
     """Fields of its jobs that it and its policies declare."""
-    peers: tuple[int, int] = (0, 1)
-    """Its number among the live schedulers of its kind, and how many they are."""
+    ownership: Ownership = field(default_factory=lambda: alone(""))
+    """Which jobs are its own, among those of the live schedulers of its kind."""
     rng: Random = field(default_factory=lambda: Random(0))
     instruments: list[Instrument] = field(default_factory=list)
     queue: Queue = field(init=False)
@@ -130,7 +131,11 @@ class Scheduler:
     def _join(self) -> None:
         self._joined = True  # before they are read: another thread may change the scheduler's number
         ordering, placement, preemption, sizing = self.policies
-        peers = Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy)
+        own = self.ownership
+        peers = Peers(
+            self.kind, own.number, len(own.members), ordering, placement, preemption, sizing, self.retry_policy,
+            own.place_in,
+        )  # fmt: skip
         for policy in self.declared.joining:
             policy.join(peers)
 
@@ -139,7 +144,7 @@ class Scheduler:
         object.__setattr__(self, name, value)
         if name not in _SEEN_BY_POLICIES or not hasattr(self, "elastic"):
             return
-        if name in ("peers", "retry_policy"):
+        if name in ("ownership", "retry_policy"):
             self._joined = False
             return
         if name == "ordering":
@@ -197,7 +202,7 @@ class Scheduler:
         if any(work.left):
             self.queue.ready.add(work)
 
-    def disown(self, keeps: Callable[[str], bool]) -> None:
+    def disown(self, keeps: Keeps) -> None:
         """Drop queued and blocked jobs that now belong to another member."""
         self.queue.keep(keeps)
         self.elastic.keep(keeps)
@@ -230,7 +235,8 @@ class Scheduler:
             snapshot.usage.capacity = snapshot.total()
         self.queue.observe(snapshot, now)
         if (asserting := self.declared.asserting) is not None:
-            self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
+            own, turn = self.ownership, 0 if snapshot.epoch is None else snapshot.epoch.number
+            self.queue.stagger = stagger(own.number, len(own.members), turn)
             asserting.observe(snapshot, now)
         self.queue.requeue(snapshot, self.preemption, self.rng, now)
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from omega.cellstate import ranges
 from omega.cellstate.lanes import lane_of
-from omega.cellstate.model import BUCKETS, Job, Run
+from omega.cellstate.model import Job, Run
 from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction
 from omega.schedulers.resizing import Measure, Measurements, Resize, Resized, measure, resize
+from omega.schedulers.sharing import alone
 from omega.schedulers.sizing import PLAN
 from omega.schedulers.work import Work
 from omega.simulation.drive import SimulatedScheduler
@@ -28,7 +29,6 @@ from omega.simulation.world import Answers, Eviction, World, failed
 
 MINUTE = 60 * SECOND
 
-ALL = "1" * BUCKETS
 """A scheduler that sizes jobs is the only one of its kind."""
 
 
@@ -264,7 +264,7 @@ class ChangingWorld(World):
 
     def measured(self, asked: Measure, kind: str) -> Measurements:
         """Answer Measure; shard durations are known from the start, as from earlier runs."""
-        measurements = measure(asked, self.store.cell, kind, ALL)
+        measurements = measure(asked, self.store.cell, kind, alone("").owns)
         jobs = [each._replace(durations=self.worker_pools.durations(each.job.id)) for each in measurements.jobs]
         return measurements._replace(jobs=jobs)
 

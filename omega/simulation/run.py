@@ -24,7 +24,7 @@ from omega.schedulers.placement.service import BestFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import rendezvous
+from omega.schedulers.sharing import Ownership, divided, leaf_of_job, rendezvous
 from omega.schedulers.sizing import PLAN
 from omega.schedulers.work import Work
 from omega.simulation.architectures import Monolithic, Partitioned, Shared, parts
@@ -233,7 +233,7 @@ class Simulation:
             scheduler.follows_pools |= type(scheduler.ordering) is type(
                 Scheduler(kind).ordering
             )  # it has none of its own
-            scheduler.peers = self._peers(name)
+            scheduler.ownership = self._ownership(name)
             if settings.architecture == "two-level":
                 scheduler.retry_policy, scheduler.detection = scheduler.retry_policy or OFFERS_RETRIES, Detection.FINE
             return scheduler
@@ -245,13 +245,15 @@ class Simulation:
             mode=settings.commit, detection=Detection.FINE if offers else settings.detection,  # no offer conflicts
             jobs_per_call=1_000_000 if offers and settings.offered.several_jobs else 1,
             paths=paths, retry_policy=retry_policy,
-            rng=Draws(f"{settings.seed}/{name}"), follows_pools=retry_policy is None, peers=self._peers(name),
+            rng=Draws(f"{settings.seed}/{name}"), follows_pools=retry_policy is None, ownership=self._ownership(name),
         )  # fmt: skip
 
-    def _peers(self, name: str) -> tuple[int, int]:
-        """The number of a scheduler among those of its kind, and how many they are."""
-        kind, _, number = name.partition("/")
-        return int(number or 0), 1 if kind == "monolithic" else self._number(kind)
+    def _ownership(self, name: str) -> Ownership:
+        """Which jobs are a scheduler's own among those of its kind."""
+        kind, _, _ = name.partition("/")
+        number, pools = 1 if kind == "monolithic" else self._number(kind), self.pools
+        members = (name,) if number == 1 else tuple(f"{kind}/{each}" for each in range(number))
+        return Ownership(name, members, divided(pools.leaves, members) if pools.configured else None)
 
     def _partitions(self) -> dict[str, float]:
         """Return the share of each scheduler's partition: those of a kind share the kind's part."""
@@ -279,8 +281,14 @@ class Simulation:
         if all(len(simulated_schedulers) == 1 for simulated_schedulers in by_kind.values()):
             alone = {kind: simulated_schedulers[0] for kind, simulated_schedulers in by_kind.items()}
             return lambda spec: alone[spec.kind]
-        owners = {kind: _owners(simulated_schedulers) for kind, simulated_schedulers in by_kind.items()}
-        return lambda spec: owners[spec.kind][spread_of(spec.id)]
+        names = {each.name: each for each in self.simulated_schedulers}
+
+        def owner(spec: JobSpec | Job) -> SimulatedScheduler:
+            """The owner of a job, as live; among several by rendezvous hashing, but finer: there are no lanes here."""
+            owners = by_kind[spec.kind][0].scheduler.ownership.owners_of(leaf_of_job(spec.spec))
+            return names[rendezvous(owners, SPREAD)[spread_of(spec.id)]]
+
+        return owner
 
     # Jobs
 
@@ -385,9 +393,3 @@ def _uncollected() -> Iterator[None]:
 def spread_of(job_id: str) -> int:
     """Where a job is among `SPREAD`: a hash of its id."""
     return crc32(job_id.encode()) % SPREAD
-
-
-def _owners(simulated_schedulers: list[SimulatedScheduler]) -> list[SimulatedScheduler]:
-    """The scheduler of each part of the jobs, by rendezvous hashing as live, but finer: there are no lanes here."""
-    by_name = {simulated.name: simulated for simulated in simulated_schedulers}
-    return [by_name[name] for name in rendezvous(tuple(sorted(by_name)), SPREAD)]

@@ -49,7 +49,7 @@ from omega.schedulers.process.log import log
 from omega.schedulers.process.signals import await_store, leave_signals, once_there
 from omega.schedulers.rolling import Rollouts
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import LEASE_MS, owned
+from omega.schedulers.sharing import LEASE_MS, Ownership, divided, of_kind
 from omega.schedulers.work import Work
 
 REPEAT_SECONDS = 60.0
@@ -450,7 +450,7 @@ class SupervisedScheduler:
     def _roll(self, cell: Cell) -> None:
         self._roll_at = NEVER
         if self._live is not None:
-            due = self._rollouts.step(cell, self._live.owned, int(since_1970() * 1000))
+            due = self._rollouts.step(cell, self._live.ownership.by_id, int(since_1970() * 1000))
             self._roll_at = NEVER if due is None else time.monotonic() + due / 1000
 
     def renew_lease(self, cell: Cell) -> None:
@@ -480,17 +480,19 @@ class SupervisedScheduler:
         with self._calling():
             self._log_warnings()
         live.ahead = cell.store_ms() / 1000 - since_1970()
-        before, mine_now = live.owned, owned(self.member, members)
-        if mine_now != before:
-            self._learn_hung(cell.schedulers)
-        live.owned = mine_now
         self._members = list(members)
-        mine = sorted(name for name in {*members, self.member} if name.partition("/")[0] == self.scheduler.kind)
-        self.scheduler.peers = mine.index(self.member), len(mine)
-        if live.owned != before:
+        ownership = self._ownership(live, members)
+        if ownership != live.ownership:
+            self._learn_hung(cell.schedulers)
+            live.ownership = self.scheduler.ownership = ownership
             cell.schedulers.rouse(self.member)  # it may own jobs of a lost scheduler now
         live.cell.schedulers.may_wake(members)
         self._keeps = live
+
+    def _ownership(self, live: LiveDriver, members: Iterable[str]) -> Ownership:
+        """Return the jobs that are this scheduler's own, now that these members live."""
+        mine, pools = of_kind(self.member, members), live.snapshot.pools
+        return Ownership(self.member, mine, divided(pools.leaves, mine) if pools.configured else None)
 
     def keep_house(self, cell: Cell) -> None:
         """Do what a scheduler does for the cell while it holds its lease."""
@@ -503,7 +505,7 @@ class SupervisedScheduler:
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(since_1970() * 1000), self.member):
             self._looked_after = time.monotonic()
-        self._copies.request(cell, live.owned, live.snapshot.size, since_1970(), self.member)
+        self._copies.request(cell, live.ownership.by_id, live.snapshot.size, since_1970(), self.member)
         if self._members[:1] == [self.member]:
             self._excess.relieve(cell, live.snapshot, since_1970(), self.member)
         self._roll(cell)

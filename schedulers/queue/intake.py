@@ -7,11 +7,13 @@ policy, so it has the best job of all without reading the queue: only lanes that
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from omega.cellstate.fairness import leaf_of
 from omega.cellstate.lanes import Lanes
 from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import MOST_TAKEN, Ask, Intake
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.queue.ranks import Place
+from omega.schedulers.sharing import NONE, Ownership, alone
 from omega.schedulers.work import Work
 
 MOST_ASKED = 8
@@ -33,6 +35,8 @@ class Stream:
     """
 
     serial: int
+    owned: str
+    """The buckets of its jobs that the scheduler owns."""
     after: int = 0
     seen: int = -1
     last: Work | None = None
@@ -47,35 +51,58 @@ class Intakes:
         most = max(4 * jobs_per_call, 4 * LEAST_AT_HAND)
         self._kind, self._most, self._queue = kind, min(MOST_TAKEN, most), queue
         self._streams: dict[int, Stream] = {}
+        self._ownership = alone("")
+        self._asked: Intake | None = None
+        """The last request since jobs are received again."""
 
     def reset(self) -> None:
         """Receive every pending job again."""
         self._streams.clear()
+        self._asked = None
+
+    def follow(self, ownership: Ownership) -> None:
+        """Receive the jobs that are the scheduler's own from now on."""
+        self._ownership = ownership
+        self.reset()
+
+    def _own(self, lanes: Lanes) -> list[int]:
+        """Return the lanes whose jobs, or some of them, are the scheduler's own."""
+        own, states, streams = list[int](), lanes.states, self._streams
+        for number in lanes.of_kind(self._kind):
+            stream = streams.get(number)
+            if stream is None or stream.serial != states[number].serial:
+                lane = lanes.names[number]
+                buckets = self._ownership.buckets(leaf_of(lane.pool, lane.user))
+                stream = streams[number] = Stream(states[number].serial, buckets)
+            if stream.owned != NONE:
+                own.append(number)
+        if len(streams) > 2 * len(states) + 64:
+            self._streams = {number: each for number, each in streams.items() if number in states}
+        return own
 
     def short(self, lanes: Lanes) -> list[tuple[int, Stream, int]]:
         """Return the lanes that run short and may have more jobs: number, stream, jobs held."""
-        return self._short_of(lanes, lanes.of_kind(self._kind))
+        return self._short_of(lanes, self._own(lanes))
 
     def _short_of(self, lanes: Lanes, numbers: Sequence[int]) -> list[tuple[int, Stream, int]]:
         low = self._quota(len(numbers)) // 2
         lanes_short, states, streams = [], lanes.states, self._streams
         counts = self._queue.ready.counts
         for number in numbers:
-            state, stream = states[number], streams.get(number)
-            if stream is None or stream.serial != state.serial:
-                stream = streams[number] = Stream(state.serial)
+            state, stream = states[number], streams[number]
             if (stream.more or state.arrival > stream.seen) and (at_hand := counts.get(number, 0)) <= low:
                 lanes_short.append((number, stream, at_hand))
-        if len(self._streams) > 2 * len(lanes.states) + 64:
-            self._streams = {number: each for number, each in self._streams.items() if number in lanes.states}
         return lanes_short
 
     def _quota(self, lanes: int) -> int:
         return max(LEAST_AT_HAND, min(self._most, MOST_AT_HAND // max(1, lanes)))
 
-    def ask(self, lanes: Lanes, owned: str) -> Intake:
-        """Return the request of the next call; empty when enough jobs are held."""
-        numbers = lanes.of_kind(self._kind)
+    def ask(self, lanes: Lanes) -> Intake:
+        """Return the request of the next call; empty when enough jobs are held.
+
+        It is for lanes of which the scheduler owns the same buckets: mostly all jobs of each.
+        """
+        numbers = self._own(lanes)
         short, quota = self._short_of(lanes, numbers), self._quota(len(numbers))
         if len(short) > 1:
             short.sort(key=lambda each: self._place(lanes, *each[:2]))
@@ -83,10 +110,13 @@ class Intakes:
             # Of many lanes, those that have enough for some calls wait: each is read in few and larger parts.
             asked = max(urgent, self._most // quota) if quota < self._most else len(short)
             short = short[: min(MOST_ASKED, asked)]
+        owned = short[0][1].owned if short else NONE
+        short = [each for each in short if each[1].owned == owned]
         # Not more than the reply can bring: a lane that gives less than asked for has no more.
         each = self._most // max(1, len(short))
         asks = tuple(Ask(number, stream.after, min(each, quota - at_hand)) for number, stream, at_hand in short)
-        return Intake(self._kind, asks, self._most if asks else 0, owned)
+        self._asked = Intake(self._kind, asks, self._most if asks else 0, owned)
+        return self._asked
 
     def _place(self, lanes: Lanes, number: int, stream: Stream) -> tuple[int, Place]:
         """Return the order of requests: lanes without a known job first, by precedence."""
@@ -94,8 +124,10 @@ class Intakes:
             return 0, (-lanes.names[number].precedence, lanes.states[number].arrival, number)
         return 1, self._queue.ranks.place(stream.last)
 
-    def take(self, asked: Intake, reply: Reply) -> None:
-        """Process a reply."""
+    def take(self, asked: Intake, reply: Reply) -> bool:
+        """Process a reply; return whether it is one to a request under the present ownership."""
+        if asked is not self._asked:
+            return False
         jobs, at = reply.jobs, 0
         for ask, count in zip(asked.lanes, reply.counts, strict=False):
             stream = self._streams.get(ask.lane)
@@ -110,6 +142,7 @@ class Intakes:
             if mine:
                 last = mine[-1]
                 stream.after, stream.last = last.arrival, Work.of(last.job)
+        return True
 
     def unseen(self, lanes: Lanes) -> bool:
         """Return whether there are lanes that were never requested."""

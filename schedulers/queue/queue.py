@@ -29,6 +29,7 @@ from omega.schedulers.queue.ranks import Place, Promise, Ranks, admit
 from omega.schedulers.queue.ready import Ready
 from omega.schedulers.queue.shapes import Alike, ByShape
 from omega.schedulers.queue.turns import RequeueRound
+from omega.schedulers.sharing import Keeps
 from omega.schedulers.work import Work
 
 REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
@@ -331,20 +332,20 @@ class Queue:
             self.limited.look_again()
         self.blocked.tried(work)
 
-    def keep(self, keeps: Callable[[str], bool]) -> None:
+    def keep(self, keeps: Keeps) -> None:
         """Drop jobs that other schedulers own.
 
         A dropped job may have been requeued for room of which only this scheduler was notified: blocked jobs are then
         tried.
         """
-        for job_id in [*self.blocked.ids(), *self.limited.ids()]:
-            if not keeps(job_id):
-                self.blocked.discard(job_id)
-                self.limited.discard(job_id)
+        for work in [*self.blocked.works(), *self.limited.works()]:
+            if not keeps(work.id, leaf_of(*work.whose)):
+                self.blocked.discard(work.id)
+                self.limited.discard(work.id)
         queued = self.ready.clear()
-        kept = [work for work in queued if keeps(work.id)]
+        kept = [work for work in queued if keeps(work.id, leaf_of(*work.whose))]
         for work in queued:
-            if work.requeued_by is not None and not keeps(work.id):
+            if work.requeued_by is not None and not keeps(work.id, leaf_of(*work.whose)):
                 self.tried(work)
         if len(kept) < len(queued):
             kept += self.blocked.clear()

@@ -143,7 +143,7 @@ class LiveInVirtualTime:
     @staticmethod
     def _fetch_jobs(driver: LiveDriver) -> None:
         """Bring the jobs that are there: live, one call says that a lane has more and the next one, ms later, reads."""
-        if driver._buckets == driver.owned:
+        if driver._owns is driver.ownership:
             driver._sync()
             for _ in range(8):
                 if driver._intakes.short(driver.snapshot.lanes):

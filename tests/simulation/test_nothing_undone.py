@@ -51,7 +51,7 @@ def undone(made: Ground, until: float) -> tuple[int, int]:
 @pytest.mark.parametrize("newest_first", [True, False], ids=["newest first", "spread"])
 @pytest.mark.parametrize(("seed", "schedulers"), [(0, 4), (1, 4), (2, 4), (2, 8)])
 def test_nothing_is_undone(seed: int, schedulers: int, newest_first: bool) -> None:
-    evictions, back = undone(ground(seed, schedulers, newest_first=newest_first), 9)
+    evictions, back = undone(ground(seed, schedulers, newest_first=newest_first), 18)
     assert evictions > 0
     assert back == 0
 

@@ -14,7 +14,7 @@ import omega
 import omega.testing
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.tasks import EndKind, TaskEnd
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import Ownership
 from tests.tiers import first
 from tests.unit.schedulers.rig import Rig
 
@@ -147,7 +147,7 @@ def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
     first = Rig((30_000, 30_720), scheduler=found.fresh("0"), member=names[0])
     rigs = [first, *(Rig(scheduler=found.fresh(each), server=first.server, member=each) for each in names[1:])]
     for rig, name in zip(rigs, names, strict=True):
-        rig.live.owned = owned(name, names)
+        rig.live.ownership = Ownership(name, tuple(names))
     for spec in jobs("drf", ("ada", "bob"), 400, 1):
         first.other.jobs.submit([spec], 0, "ada")
 

@@ -117,7 +117,7 @@ def test_a_new_incarnation_learns_what_the_gate_holds() -> None:
     rig.until(held(rig, "a", "b"))
     jobs.learn(job for name in "ab" if (job := rig.other.jobs.get(name)) is not None)
     assert sorted(jobs.works) == ["a", "b"]
-    jobs.keep(lambda job_id: job_id == "b")
+    jobs.keep(lambda job_id, _: job_id == "b")
     assert sorted(jobs.works) == ["b"]
     rig.other.jobs.release("b", 4, "ada")
     jobs.learn([job for job in [rig.other.jobs.get("b")] if job])

@@ -3,17 +3,19 @@
 import pytest
 
 from omega.cellstate.errors import Duplicate
-from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineState, bucket_of
+from omega.cellstate.model import Gang, JobState, Limits, MachineState
 from omega.cellstate.tasks import EndKind
 from omega.cellstate.transaction import Detection, Verdict
 from omega.schedulers.live_driver import IDLE_SECONDS
 from omega.schedulers.loop import Arrived, Commit, Committed, Receive, Reread
 from omega.schedulers.presets import batch
 from omega.schedulers.queue.intake import LEAST_AT_HAND
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import Ownership, alone
 from tests.unit.schedulers.rig import Rig, spec
 
 ROOMY = [(1_000, 1_000)] * 10
+NOTHING = Ownership("batch/0", ("batch/0", "batch/1"), {"": ("batch/1",)})
+"""All jobs of nobody's pool belong to the other scheduler."""
 
 
 def test_jobs_are_placed_whole() -> None:
@@ -218,15 +220,15 @@ def test_a_stopped_job_is_dropped() -> None:
 def test_buckets_of_others_are_left_alone_and_come_back_when_those_leave() -> None:
     rig = Rig(*ROOMY)
     rig.rest()
-    rig.live.owned = owned("batch/0", ["batch/0", "batch/1"])
+    rig.live.ownership = Ownership("batch/0", ("batch/0", "batch/1"))
     jobs = rig.submit(*(spec(f"j{i}") for i in range(20)))
-    mine = [job for job in jobs if rig.live.owned[bucket_of(job)] == "1"]
+    mine = [job for job in jobs if rig.live.ownership.owns(job, "")]
     assert 0 < len(mine) < 20
     rig.until_placed(*mine)
     for _ in range(10):
         rig.step()
     assert rig.figures.tasks == len(mine)
-    rig.live.owned = "1" * BUCKETS
+    rig.live.ownership = alone("batch/0")
     rig.until_placed(*jobs)
     changes = [answer.owned for answer in rig.arrived() if answer.owned is not None]
     assert len(changes) == 3, "everything at the start, its share, everything again"
@@ -242,7 +244,7 @@ def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool) -
     rig.until(lambda: rig.effect == Reread(("shared",), ()))
     rig.end("shared", how=EndKind.EVICTED)
     if not mine:
-        rig.live.owned = "0" * BUCKETS
+        rig.live.ownership = NOTHING
     rig.step()
     rig.rest()
     assert rig.left("shared") == (0 if mine else 6)
@@ -259,7 +261,7 @@ def test_jobs_asked_for_before_its_buckets_changed_are_not_taken() -> None:
     rig.step()  # its reply will bring jobs of all buckets
     assert rig.live._flight is not None
     assert rig.live._flight.asks
-    rig.live.owned = "0" * BUCKETS
+    rig.live.ownership = NOTHING
     rig.step()
     rig.rest()
     assert sum(rig.placed(job) for job in jobs) - before <= 2, "what was in flight, and decided by then"
@@ -283,7 +285,7 @@ def test_a_job_that_only_conflicts_is_abandoned_in_the_store() -> None:
     for i in range(3):
         # Somebody is faster every time, and gone again when this scheduler looks.
         while not isinstance(rig.effect, Commit) or not rig.effect.transactions:
-            rig.scheduler.disown(lambda job_id: job_id == "a")
+            rig.scheduler.disown(lambda job_id, _: job_id == "a")
             rig.step()
         rig.foreign(f"f{i}", 0, 1)
         rig.other.machines.set_capacity(0, (100, 100), 0, "ada")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from omega.cellstate.model import Job, bucket_of
+from omega.cellstate.model import Job
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Verdict
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import Arrived, Receive, Reread
 from omega.schedulers.presets import batch
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import Ownership
 from tests.unit.schedulers.rig import Rig, spec
 
 ROOMY = [(1_000, 1_000)] * 10
@@ -20,10 +20,10 @@ def test_one_that_starts_beside_another_takes_its_share_from_the_first_request_o
     jobs = first.submit(*(spec(f"j{i}") for i in range(20)))
     cell, clock = RedisCell(first.client, "c", Dimensions()), first.clock
     second = LiveDriver(cell, batch("second"), "batch/1", clock.now, clock.pause)
-    assert second.owned == owned("batch/1", ["batch/0", "batch/1"])
+    assert second.ownership == Ownership("batch/1", ("batch/0", "batch/1"))
     arrived = second.answer(Receive(0.0))
     assert isinstance(arrived, Arrived)
-    assert {job.id for _, job in arrived.jobs} == {job for job in jobs if second.owned[bucket_of(job)] == "1"}
+    assert {job.id for _, job in arrived.jobs} == {job for job in jobs if second.ownership.owns(job, "")}
 
 
 def test_jobs_that_others_placed_are_dropped_by_one_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.model import Gang, bucket_of
+from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction, Verdict
 from omega.schedulers.loop import Answer, Arrived, Commit, Committed, Note, Receive, Reread, Sync, Think, attempts
 from omega.schedulers.retrying import RETRY_LIMIT
 from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import Ownership, alone
 from tests.unit.schedulers.drive import Driver, Heard, copy, group, job, outcome, pending, say, validated
 
 
@@ -320,7 +321,12 @@ def test_a_new_incarnation_has_nothing_in_flight_to_fetch() -> None:
     driver.until(Commit)
     driver.step()
     assert driver.effect == Receive(0.0)
-    assert driver.loop.send(Arrived(driver.now, owned="0" * 256, renewed=True)) == Sync()
+    assert (
+        driver.loop.send(
+            Arrived(driver.now, owned=Ownership("batch/0", ("batch/0", "batch/1"), {"": ("batch/1",)}), renewed=True)
+        )
+        == Sync()
+    )
     assert driver.loop.send(driver.snapshot) == Receive(None), "and its job belongs to others now"
 
 
@@ -329,11 +335,11 @@ def test_buckets_that_change_hands_take_their_jobs_with_them_and_bring_others() 
     snapshot = copy((0, 0))
     driver = Driver(found, snapshot).arrive(*(job(f"j{i}", order=i) for i in range(20))).idle()
     assert len(found.queue.blocked) == 20
-    mine = "10" * 128
-    theirs = [f"j{i}" for i in range(20) if mine[bucket_of(f"j{i}")] == "0"]
+    mine = Ownership("batch/0", ("batch/0", "batch/1"))
+    theirs = [f"j{i}" for i in range(20) if not mine.owns(f"j{i}", "")]
     assert 0 < len(theirs) < 20
     driver.arrive(owned=mine).step()
     assert found.queue.blocked.ids() == [f"j{i}" for i in range(20) if f"j{i}" not in theirs]
-    driver.idle().arrive(*(job(name) for name in theirs), owned="1" * 256).step()
+    driver.idle().arrive(*(job(name) for name in theirs), owned=alone("batch/0")).step()
     driver.idle()
     assert sorted(found.queue.blocked.ids()) == sorted(f"j{i}" for i in range(20)), "back again, none twice"

@@ -15,7 +15,7 @@ from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import Ownership
 from omega.testing.scenes import snapshot
 from tests.simulation.strangers import OwnOrdering, OwnPreemption, wrapped
 from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
@@ -49,7 +49,8 @@ def test_a_changed_peer_is_known_before_the_next_decision() -> None:
     assert peers_of(found).placement is placement
     found.ordering = Fifo()
     assert peers_of(found).ordering == Fifo()
-    found.peers, found.retry_policy = (1, 3), RetryPolicy(seconds=2.0)
+    found.ownership = Ownership("own/1", ("own/0", "own/1", "own/2"))
+    found.retry_policy = RetryPolicy(seconds=2.0)
     found.requeue(copy, 1.0)
     assert peers_of(found)[1:3] == (1, 3)
     assert peers_of(found).retry_policy == RetryPolicy(seconds=2.0)
@@ -57,7 +58,7 @@ def test_a_changed_peer_is_known_before_the_next_decision() -> None:
 
 def test_a_wrapped_policy_gets_the_peers_of_its_wrapper() -> None:
     found = composed()
-    found.peers = (2, 5)
+    found.ownership = Ownership("own/2", tuple(f"own/{i}" for i in range(5)))
     found.requeue(snapshot((100,)), 1.0)
     assert isinstance(found.preemption, OwnPreemption)
     assert found.preemption.inner.members == (2, 5)
@@ -89,7 +90,7 @@ def test_a_preemption_by_precedence_decides_within_the_pools_of_the_cell(
 ) -> None:
     found, copy = Scheduler("own", preemption=own, follows_pools=True), snapshot((100,))
     copy.pools = Pools((Pool("a"),))
-    found.peers = (1, 2)
+    found.ownership = Ownership("own/1", ("own/0", "own/1"))
     found.requeue(copy, 1.0)
     assert isinstance(found.preemption, FairSharePreemption)
     assert (found.preemption.within, found.preemption.members) == (within, (1, 2))
@@ -164,12 +165,12 @@ def test_wrapped_policies_place_live_what_those_they_wrap_place(several: bool) -
 def _placed_live(names: Sequence[str], *, own: bool) -> list[tuple[str, ...]]:
     """Placements of live schedulers that step in turn; two pools want more than the cell has."""
     server, rigs = fakeredis.FakeServer(), list[Rig]()
-    for number, name in enumerate(names):
+    for name in names:
         scheduler = Scheduler("batch", FairPools(), preemption=FairSharePreemption(), jobs_per_call=1)
         machines = () if rigs else ((800, 800),)
         rig = Rig(*machines, scheduler=wrapped(scheduler) if own else scheduler, server=server, member=name)
-        rig.scheduler.peers = (number, len(names))
-        rig.live.snapshot.pools, rig.live.owned = Pools((Pool("a"), Pool("b"))), owned(name, names)
+        rig.live.snapshot.pools = Pools((Pool("a"), Pool("b")))
+        rig.live.ownership = rig.scheduler.ownership = Ownership(name, tuple(names))
         rigs.append(rig)
     rigs[0].submit(*(spec(f"{pool}{i}", 2, spec={"pool": pool}) for pool in "ab" for i in range(8)))
     for _ in range(150):

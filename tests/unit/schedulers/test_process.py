@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from omega.cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.model import MachineSpec, MachineState, TaskGroup
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.queries.explanations import explain_job
@@ -17,7 +17,7 @@ from omega.schedulers.process import scheduler as process
 from omega.schedulers.process.log import log
 from omega.schedulers.process.scheduler import HUNG_LEASES, SupervisedScheduler
 from omega.schedulers.resizing import REST_SECONDS, Resized
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import Ownership, alone
 from omega.schedulers.work import Work
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
 
@@ -161,10 +161,10 @@ def test_it_learns_who_lives_and_takes_its_share(beating: Beating) -> None:
     rig.other.schedulers.register("batch/1", "n", LEASE_MS, 0)
     rig.other.schedulers.register("service/0", "n", LEASE_MS, 0)
     beating.beat()
-    assert rig.live.owned == owned("batch/0", ["batch/0", "batch/1"]) != "1" * BUCKETS
+    assert rig.live.ownership == Ownership("batch/0", ("batch/0", "batch/1"))
     rig.expire("batch/1")
     beating.beat()
-    assert rig.live.owned == "1" * BUCKETS
+    assert rig.live.ownership == alone("batch/0")
 
 
 def test_a_member_without_a_lease_is_removed(beating: Beating) -> None:

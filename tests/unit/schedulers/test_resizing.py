@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate.errors import Refused
-from omega.cellstate.model import Gang, JobSpec, MachineState, TaskGroup, bucket_of
+from omega.cellstate.model import Gang, JobSpec, MachineState, TaskGroup
 from omega.cellstate.shards import TRIES, Worker
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.schedulers.failing import FailingJobs
@@ -13,7 +13,7 @@ from omega.schedulers.policies import Sizing
 from omega.schedulers.presets import mapreduce
 from omega.schedulers.resizing import LOOK_SECONDS, REST_SECONDS, Resize, Resized, resize
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import Ownership
 from omega.schedulers.sizing import PLAN, AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from tests.unit.schedulers.rig import Rig, spec
 
@@ -217,8 +217,8 @@ def test_a_job_that_room_does_not_help_takes_no_surplus_away(reason: str) -> Non
 def test_surplus_is_given_back_to_jobs_of_another_scheduler_of_the_kind() -> None:
     found = rig(MaxParallelism(), [(1_000, 1_000)] * 2)
     second = found.other.schedulers.register("mapreduce/1", "n", 600_000, 0)
-    own = found.live.owned = owned("mapreduce/0", ["mapreduce/0", "mapreduce/1"])
-    mine, theirs = (next(f"q{i}" for i in range(100) if own[bucket_of(f"q{i}")] == bit) for bit in "10")
+    own = found.live.ownership = Ownership("mapreduce/0", ("mapreduce/0", "mapreduce/1"))
+    mine, theirs = (next(f"q{i}" for i in range(100) if own.owns(f"q{i}", "") is each) for each in (True, False))
     found.submit(job(mine))
     found.until_placed(mine)
     pass_looks(found)

@@ -267,10 +267,10 @@ def test_jobs_of_others_are_dropped_wherever_they_are_and_the_rest_keeps_its_wai
     assert due is not None
     assert due > 10.0
     found.admit(pending(job("b"), job("c", order=1)))
-    found.disown(lambda job_id: job_id != "c")
+    found.disown(lambda job_id, _: job_id != "c")
     assert [work.id for work in found.choose(10.0)] == ["b"]
     assert found.queue.ready.next_due() == due
-    found.disown(lambda _: False)
+    found.disown(lambda *_: False)
     assert len(found.queue.ready) == 0
 
 
@@ -284,7 +284,7 @@ def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for
     say(snapshot, 0, 1, 1)
     found.requeue(snapshot, 0.0)
     assert (len(found.queue.ready), len(found.queue.blocked)) == (1, 2)
-    found.disown(lambda job_id: job_id == "sleeper")
+    found.disown(lambda job_id, _: job_id == "sleeper")
     assert [work.id for work in found.choose(0.0)] == ["sleeper"]
     assert len(found.queue.blocked) == 0
 

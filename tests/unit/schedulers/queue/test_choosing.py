@@ -184,9 +184,9 @@ def requeue(queue: Queue, copy: Snapshot) -> None:
 def test_a_requeued_job_that_stays_here_holds_its_room_until_it_was_tried() -> None:
     """Where other schedulers take over the job that was requeued, all blocked jobs are tried in its place."""
     queue = _requeued()
-    queue.keep(lambda _: True)
+    queue.keep(lambda *_: True)
     assert (queue.blocked.again, queue.blocked.ids()) == ([], ["j1"])
-    queue.keep(lambda job_id: job_id != "j0")
+    queue.keep(lambda job_id, _: job_id != "j0")
     assert [found.id for found in queue.choose(0.0, 9)] == ["j1"]
 
 
