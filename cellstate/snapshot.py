@@ -134,7 +134,6 @@ class Snapshot(ABC):
         self.resources: Sequence[str] = ()
         self.pool_use: Mapping[str, PoolUse] = {}
         self.epoch: Epoch | None = None
-        self.unnamed_since: float | None = None
         self.held: Mapping[str, Sequence[int]] = {}
         self.position = Position()
         self.size = 0

@@ -121,15 +121,9 @@ class Usage:
         """Return the sum of the unplaced tasks of a leaf pool, as of the last sync."""
         return tuple(self._leaf_wants().get(leaf, self._nothing))
 
-    def most_wanted(self) -> Resources:
-        """Return, by resource, the largest sum of the unplaced tasks of a leaf pool, as of the last sync."""
-        return tuple(map(max, zip(self._nothing, *self._leaf_wants().values(), strict=True)))
-
-    def suffices(self, leaf: str) -> bool:
-        """Return whether what no job holds suffices for all unplaced tasks of a leaf pool, as of the last sync."""
-        wanted = (self._wants or self._leaf_wants()).get(leaf, self._nothing)
-        held = self.held()
-        return all(has - taken >= wants for has, taken, wants in zip(self.capacity, held, wanted, strict=True))
+    def wanted(self) -> Resources:
+        """Return the sum of all unplaced tasks, as of the last sync."""
+        return tuple(map(sum, zip(self._nothing, *self._leaf_wants().values(), strict=True)))
 
     def claimed_by_leaf(self, leaf: str) -> Resources:
         """Return the sum of this scheduler's own claims for a leaf pool: `wanted_by_leaf` counts them still."""

@@ -32,7 +32,7 @@ from omega.schedulers.queue.intake import MOST_FILLS, Intakes
 from omega.schedulers.queue.looks import Watch, looks_at, rest
 from omega.schedulers.resizing import Measure, Resize, measure, resize
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import LEASE_MS, Ownership, leaf_of_job, of_kind
+from omega.schedulers.sharing import LEASE_MS, Ownership, divided, leaf_of_job, of_kind
 from omega.schedulers.work import keeps_running
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -133,7 +133,9 @@ class LiveDriver:
         """Register the scheduler's name."""
         self.snapshot = ArraySnapshot(len(self.cell.dimensions))
         live = (name for name, (_, lives, _) in self.cell.schedulers.members().items() if lives)
-        self.ownership = Ownership(self.member, of_kind(self.member, live))
+        mine, pools = of_kind(self.member, live), self.cell.pools.get()
+        self.ownership = Ownership(self.member, mine, divided(pools.leaves, mine) if pools.configured else None)
+        self.scheduler.ownership = self.ownership
         self._rng = Random(self.member)
         self._intakes = Intakes(self.scheduler.kind, self.scheduler.jobs_per_call, self.scheduler.queue)
         self.scheduler.queue.bound = self._intakes.bound

@@ -80,23 +80,18 @@ class Ordering:
         """
         return None
 
-    def due(self, work: Work) -> Sequence[int] | None:
+    def due(self, work: Work, waiting: Callable[[], int]) -> Sequence[int] | None:
         """Return how many tasks of each group of a job may take room at once; None: no bound.
 
-        The job gets more only of room that stayed free (`beyond`). Asked of a policy with `observe`.
+        `waiting` tells how many jobs of its lane and precedence wait, itself included. What it was given before
+        counts. The job gets more only of room that stayed free (`beyond`). Asked of a policy
+        with `observe`.
         """
         return None
 
-    def beyond(self, work: Work) -> float:
-        """Return how long (seconds) room stays free before a job takes more of it than is due; infinite for never."""
-        return 0.0
-
-    def spare(self, work: Work) -> Sequence[int] | None:
-        """Return how many tasks of each group, beyond what is due, leave others what is due to them; None: no bound.
-
-        Room that stayed free for a second although it is kept for others is not bounded. Asked of a policy with `due`.
-        """
-        return None
+    def beyond(self, work: Work, stayed: float) -> bool:
+        """Return whether a job takes more than is due of room that stayed free for so long (seconds, at most 1)."""
+        return True
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return a key shared by the lanes whose ranks change together; None: all ranks may change with any lane."""
@@ -112,13 +107,6 @@ class Ordering:
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
         """Return which `kin` have other ranks since the last `observe`, given whose use changed; None: perhaps all."""
         return None
-
-    def wait(self, work: Work, here: Collection[Hashable]) -> float:
-        """Return for how long (seconds) a job leaves freed room to jobs of other schedulers, before it may take it.
-
-        `here` are the lanes with jobs of this scheduler. Asked only of a policy with `observe`.
-        """
-        return 0.0
 
 
 class Placement(Protocol):
@@ -206,6 +194,15 @@ class NoPreemption(Preemption):
         return ()
 
 
+PlaceIn = Callable[[str], tuple[int, int]]
+"""Returns for a leaf pool the scheduler's number among those that decide its jobs, and how many these are."""
+
+
+def only_one(_: str) -> tuple[int, int]:
+    """Return the place of a scheduler that decides all jobs."""
+    return 0, 1
+
+
 class Peers(NamedTuple):
     """The scheduler of a policy as the policy may see it. What pools hold and are due comes with each snapshot."""
 
@@ -219,8 +216,7 @@ class Peers(NamedTuple):
     preemption: Preemption
     sizing: Sizing | None
     retry_policy: RetryPolicy | None
-    place_in: Callable[[str], tuple[int, int]]
-    """Returns for a leaf pool the scheduler's number among those that decide its jobs, and how many these are."""
+    place_in: PlaceIn
 
 
 @runtime_checkable

@@ -1,10 +1,12 @@
 """A scheduler: the composition of its policies, its queue, and the processing of outcomes."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
 
+from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
@@ -34,7 +36,7 @@ from omega.schedulers.policies import (
     with_wrapped,
 )
 from omega.schedulers.process.beat import JOB
-from omega.schedulers.queue.queue import Queue, stagger
+from omega.schedulers.queue.queue import Queue
 from omega.schedulers.resizing import Elastic
 from omega.schedulers.retrying import RETRY_LIMIT, RetryPolicy, Step, next_step
 from omega.schedulers.sharing import Keeps, Ownership, alone
@@ -103,6 +105,8 @@ class Scheduler:
     """The placement, if it can place several jobs in one call."""
     declared: Declarations = field(init=False)
     """What its policies declare."""
+    decided: Counter[str] = field(default_factory=Counter, init=False)
+    """Jobs decided by leaf pool, where pools have owners, since somebody took this count."""
     _joined: bool = field(default=False, init=False)
     """Whether the policies know their present peers."""
     without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
@@ -115,7 +119,6 @@ class Scheduler:
     def _take_note(self) -> None:
         """Store the methods of the policies that are called for each job."""
         self.counts_use = self.queue.follows_use or self.preemption.evicts
-        self.queue.stagger = 0.0
         self._within = within_locality(self.placement)
         self.declared = known = Declarations(*self.policies, self._within)
         self.queue.blocked.reads, self.queue.evicting.asserting = known.reads, known.asserting
@@ -235,8 +238,6 @@ class Scheduler:
             snapshot.usage.capacity = snapshot.total()
         self.queue.observe(snapshot, now)
         if (asserting := self.declared.asserting) is not None:
-            own, turn = self.ownership, 0 if snapshot.epoch is None else snapshot.epoch.number
-            self.queue.stagger = stagger(own.number, len(own.members), turn)
             asserting.observe(snapshot, now)
         self.queue.requeue(snapshot, self.preemption, self.rng, now)
 
@@ -282,6 +283,8 @@ class Scheduler:
         Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
         """
         snapshot.now = now
+        if self.ownership.owners is not None:
+            self.decided.update([leaf_of(*work.whose) for work in works])
         transactions: list[Transaction] = []
         beat = None if self.failing is None else self.failing.begun(works)
         left, placed = CALL_CLAIMS, place_together(self, works, snapshot, CALL_CLAIMS) if len(works) > 1 else ()

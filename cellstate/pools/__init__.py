@@ -533,7 +533,8 @@ class Epoch:
     and, under ``TREE/<Root>``, of the roots; `leaf_shares` those of each job of a leaf, by tree, in the order of
     `leaves`. The rest is what it was computed from: leaves by tree, volume and last share of integral guarantees
     before, and the seconds since the epoch before (None: there was none). `published` is the cell's version right after
-    the publication, `took_ms` the processor time that computing them took.
+    the publication, `took_ms` the processor time that computing them took. `asked` is what the jobs of each leaf pool
+    (`fairness.leaf_of`) held and wanted, as lanes count it: also what could not run, which is no demand.
     """
 
     number: int
@@ -548,6 +549,7 @@ class Epoch:
     before: Mapping[str, tuple[Sequence[float], float]] = field(default_factory=dict)
     seconds: float | None = None
     took_ms: int = 0
+    asked: Mapping[str, Resources] = field(default_factory=dict)
     published: int = 0
 
     @cached_property

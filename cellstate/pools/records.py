@@ -262,7 +262,8 @@ def pack_shares(epoch: Epoch) -> bytes:
     """Write totals, shares of pools, and what volumes were before."""
     names = PoolShare.__dataclass_fields__
     pools = [[getattr(share, name) for name in names] for share in epoch.pools.values()]
-    return cast("bytes", msgpack.packb([dict(epoch.totals), pools, dict(epoch.before), epoch.seconds, epoch.took_ms]))
+    rest = dict(epoch.before), epoch.seconds, epoch.took_ms, dict(epoch.asked)
+    return cast("bytes", msgpack.packb([dict(epoch.totals), pools, *rest]))
 
 
 def pack_leaves(epoch: Epoch) -> bytes:
@@ -284,14 +285,14 @@ def unpack_epoch(fields: Mapping[str, bytes]) -> Epoch:
     numbers = {own: int(fields[name]) for name, own in EPOCH_NUMBERS.items()}
     if max(numbers.values()) > LARGEST:
         raise ValueError(f"a number of it is above {LARGEST}")
-    totals, pools, before, seconds, *took = msgpack.unpackb(fields["shares"])  # earlier records have no time
+    totals, pools, before, seconds, took_ms, asked = msgpack.unpackb(fields["shares"])
     shares, stored = [_share(each) for each in pools], _Leaves(fields["leaves"])
     return Epoch(
         **numbers, by=fields["by"].decode(),
         totals={name: tuple(each) for name, each in totals.items()}, pools={share.name: share for share in shares},
         leaf_shares=_Lazily(stored.shares), leaves=_Lazily(stored.leaves),
         before={name: (tuple(volume), last) for name, (volume, last) in before.items()}, seconds=seconds,
-        took_ms=took[0] if took else 0,
+        took_ms=took_ms, asked={name: tuple(each) for name, each in asked.items()},
     )  # fmt: skip
 
 

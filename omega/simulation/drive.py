@@ -7,6 +7,7 @@ answered and how long a decision takes.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import GroupStatus, Job, JobSpec
 from omega.cellstate.replies import PendingJob
 from omega.cellstate.snapshot import Snapshot
@@ -16,6 +17,7 @@ from omega.schedulers.gates import Hold
 from omega.schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, Sync, Synced, Think, attempts
 from omega.schedulers.queue.looks import Watch, looks_at, rest
 from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import Ownership
 from omega.schedulers.work import Work
 from omega.simulation.engine import SECOND
 from omega.simulation.packed_snapshot import PackedSnapshot
@@ -80,6 +82,8 @@ class SimulatedScheduler:
         """End of the current decision time (microseconds)."""
         self.idle = False
         self.alarm = self._looks_at = -1
+        self.busy = 0.0
+        """Seconds of decision time, altogether."""
         self._inbox: list[Work] = []
         self._again: list[PendingJob] = []
         """Jobs read again, as they arrive again live."""
@@ -112,6 +116,17 @@ class SimulatedScheduler:
         self.scheduler.admit([PendingJob(0, job)])
         self._watch.told()
         self._look(last=False)
+
+    def own(self, ownership: Ownership) -> list[str]:
+        """Decide the jobs of an ownership from now on; return the ids of queued jobs that are others' then."""
+        queue = self.scheduler.queue
+        works = [*queue.ready.works.values(), *queue.blocked.works(), *queue.limited.works(), *self._inbox]
+        self.scheduler.ownership, keeps = ownership, ownership.owns
+        gone = [work.id for work in works if not keeps(work.id, leaf_of(*work.whose))]
+        if gone:
+            self.scheduler.disown(keeps)
+            self._inbox = [work for work in self._inbox if keeps(work.id, leaf_of(*work.whose))]
+        return gone
 
     def nudge(self) -> None:
         """Resources were freed: retry blocked jobs."""
@@ -191,6 +206,7 @@ class SimulatedScheduler:
                 self._over([])
             if kind is Think:
                 self._deciding, self.began = effect.works, engine.seconds
+                self.busy += effect.seconds
                 self.until = until = engine.now + round(effect.seconds * SECOND)
                 if not architecture.overlapping:
                     if not (last and engine.pass_to(until)):
@@ -218,8 +234,6 @@ class SimulatedScheduler:
     def _next(self, until: float | None) -> Arrived | None:
         """Return the answer to Receive; None, and the scheduler is idle, when there is nothing to do now."""
         engine = self.engine
-        if self.copy.unnamed_since is not None:
-            self.world.name_jobs()
         missed = self._missed()
         if rest(until, engine.seconds, news=missed or bool(self._inbox or self._again)) != 0:
             self.idle, self.alarm = True, -1

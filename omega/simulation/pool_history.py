@@ -1,7 +1,7 @@
 """Pools of a simulated cell: epochs once per period of simulated time, and how the pools stood at each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import ROOT, Epoch, Pools
 from omega.cellstate.resources import Resources
-from omega.schedulers.epochs import epoch_of
+from omega.schedulers.epochs import asked_by, epoch_of
 from omega.schedulers.runnable import Runnable
 from omega.simulation.engine import SECOND
 from omega.simulation.simulated_store import EXECUTOR, SimulatedStore
@@ -69,8 +69,6 @@ class PoolClock:
     totals: Resources
     period: float = 1.0
     samples: dict[str, list[Sample]] = field(default_factory=dict)
-    _due: int = 0
-    """When the next epoch is computed, in microseconds."""
     _machines: ArraySnapshot = field(init=False)
     _runnable: Runnable = field(default_factory=Runnable)
 
@@ -83,7 +81,6 @@ class PoolClock:
         cell = self.store.cell
         self.pools = cell.pools.set(self.pools, cell.pools.get().version, 0, EXECUTOR)
         self.world.pools, self.world.resources = self.pools, cell.dimensions.names
-        self.world.name_jobs = self.name_jobs
         self._tick(None)
 
     def history(self) -> PoolHistory:
@@ -91,29 +88,19 @@ class PoolClock:
         samples = {name: each for name, each in self.samples.items() if not name.endswith(f"/{ROOT}")}
         return PoolHistory(self.world.resources, samples, self.world.pool_evictions)
 
-    def name_jobs(self) -> None:
-        """Bring the next epoch forward: a job waits for it."""
-        due = self.world.engine.now + round(NAMING_SECONDS * SECOND)
-        if due < self._due:
-            self._due = due
-            self.world.engine.at(due, self._tick)
-
     def _tick(self, _: Any) -> None:
         cell, engine = self.store.cell, self.world.engine
-        if engine.now != self._due:
-            return  # it was brought forward
         reply, jobs = cell.pools.demands(self._machines.position)
         self._machines.apply(reply)
         totals = {tree.name: self.totals for tree in self.pools.trees}
-        jobs = self._runnable.of(jobs, self.pools, self._machines, cell)
+        asked, jobs = asked_by(jobs), self._runnable.of(jobs, self.pools, self._machines, cell)
         epoch = epoch_of(
             self.pools, jobs, totals, cell.dimensions.names, self.world.epoch, version=reply.position.version,
             at_ms=engine.now // 1000, by=EXECUTOR,
         )  # fmt: skip
-        self.world.epoch = epoch
+        self.world.epoch = epoch = replace(epoch, asked=asked)
         self._sample(epoch, engine.seconds)
-        self._due = engine.now + round(self.period * SECOND)
-        engine.at(self._due, self._tick)
+        engine.at(engine.now + round(self.period * SECOND), self._tick)
         self.world.wake()
 
     def _sample(self, epoch: Epoch, at: float) -> None:

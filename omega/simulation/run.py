@@ -32,6 +32,7 @@ from omega.simulation.changing import ChangingWorld
 from omega.simulation.drive import Architecture, SimulatedScheduler, work_of
 from omega.simulation.engine import SECOND
 from omega.simulation.events import Events
+from omega.simulation.owners import Owners
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.records import Recorder
 from omega.simulation.residents import roomy, standing, waiting, waiting_last
@@ -171,6 +172,7 @@ class Simulation:
         world, engine = self.world, self.world.engine
         self._begin()
         if self.pools.configured:
+            self._divide_pools()
             self.clock.start()
         if isinstance(self.architecture, TwoLevel):
             self.architecture.open()
@@ -265,6 +267,17 @@ class Simulation:
         """Return the parts of a partitioned cell; a kind of one's own has a mean one."""
         shares = dict(self.settings.shares)
         return {kind: shares.get(kind, sum(shares.values()) / len(shares)) for kind in self.kinds}
+
+    def _divide_pools(self) -> None:
+        """Let several schedulers of a kind divide the leaf pools by what these cost them, as live."""
+        world = self.world
+        for kind in self.kinds:
+            each = [simulated for simulated in self.simulated_schedulers if simulated.name.startswith(f"{kind}/")]
+            if len(each) > 1:
+                Owners(
+                    each, self.pools.leaves, world.engine, self.store.job,
+                    lambda job: self._deliver_again(world.numbered_as_arrived(job)),
+                ).start()  # fmt: skip
 
     def _routes(self) -> Callable[[JobSpec | Job], SimulatedScheduler]:
         """Which scheduler a job goes to."""

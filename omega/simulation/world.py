@@ -75,8 +75,6 @@ class World:
         """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}
         """By scheduler number: callbacks of idle schedulers with blocked jobs, called when resources are freed."""
-        self.name_jobs: Callable[[], None] = _nothing_to_name
-        """Brings the next epoch forward, because a job waits for it."""
         self.placements = 0
         """Number of transactions that placed tasks."""
         self.awaiting: dict[int, tuple[Awaited, Callable[[], None]]] = {}
@@ -414,10 +412,6 @@ def ends_of(placed: Placed, tasks: Sequence[int]) -> list[TaskEnd]:
 
 def _placement(run: Placed | TaskEnd) -> int:
     return run.placement if isinstance(run, TaskEnd) else run.placements[0]
-
-
-def _nothing_to_name() -> None:
-    """Without pools no job waits for an epoch."""
 
 
 def _to_nobody(job: Job) -> None:

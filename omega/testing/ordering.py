@@ -80,15 +80,12 @@ class OrderingContract:
             )
 
     def _room_for(self, policy: Ordering, found: Work) -> None:
-        most, wait = policy.most(found), policy.wait(found, ())
+        most, due = policy.most(found), policy.due(found, lambda: 1)
         assert most is None or most >= 0, "most is a number of tasks, or None"
-        assert isfinite(wait)
-        assert wait >= 0, "wait is a time in seconds, 0 or more"
-        due = policy.due(found)
         assert due is None or (len(due) == len(found.left) and min(due) >= 0), (
             "due has the tasks of each group, or None"
         )
-        assert policy.beyond(found) >= 0, "beyond is a time in seconds, 0 or more"
+        assert policy.beyond(found, 1.0) in {True, False}, "beyond is a truth value"
         ample = policy.ample()
         if ample is not None and all(has <= up_to for has, up_to in zip(_used().usage.held(), ample, strict=True)):
             assert most is None, "most bounds a job although no more is held than ample states"

@@ -1,6 +1,6 @@
 """Fair sharing among pools that a scheduler file configures, for a cell without pools (docs/pool-rules.md)."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import omega
@@ -66,10 +66,10 @@ class FairPools(omega.CellPools):
     def ranks(self, lanes: Sequence[Hashable]) -> list[float]:
         return super().ranks(lanes) if self.ready else [self.rank(lane) for lane in lanes]
 
-    def due(self, work: omega.Work) -> Sequence[int] | None:
+    def due(self, work: omega.Work, waiting: Callable[[], int]) -> Sequence[int] | None:
         usage = self._held
         if self.ready or usage is None:
-            return super().due(work)
+            return super().due(work, waiting)
         parts, open_ = self._shares.get(work.pool or UNNAMED, ((), ()))
         if not open_:
             return None

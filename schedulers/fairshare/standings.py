@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 
 from omega.cellstate.fairness import Threshold, amounts_of, is_below
-from omega.cellstate.pools import NOBODY, ROOT, Epoch, Leaf, Pools, PoolShare
+from omega.cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fairshare.satisfaction import Stand
@@ -40,7 +40,6 @@ class EpochShares:
         self.preemption = cache(pools.preemption)
         """The settings that hold for a pool."""
         self._below: tuple[tuple[str, ...], Mapping[str, Sequence[str]]] | None = None
-        self._leaves: dict[str, list[tuple[Leaf, tuple[float, ...]]]] | None = None
 
     def measure(self, name: str, needed: tuple[bool, ...]) -> Measure:
         """What the satisfaction of a pool is measured by for jobs that need some resources, all if none is named."""
@@ -118,18 +117,6 @@ class EpochShares:
         """The guarantee of a pool as far as it wants it."""
         sure, wanted = self.amounts(name, "guarantee"), self.amounts(name, "demand")
         return self.boundless(name, [min(least, most) for least, most in zip(sure, wanted, strict=True)])
-
-    def leaves_of(self, pool: str) -> list[tuple[Leaf, tuple[float, ...]]]:
-        """Return the leaves of a pool as the epoch names it, and the share of each job of a leaf as amounts."""
-        if self._leaves is None:
-            self._leaves = {}
-            for tree, leaves in self.epoch.leaves.items():
-                totals = self.epoch.totals[tree]
-                for leaf, share in zip(leaves, self.epoch.leaf_shares.get(tree, ()), strict=False):
-                    amounts = zip(amounts_of(share, totals), totals, strict=True)
-                    due = tuple(part if total else BOUNDLESS for part, total in amounts)
-                    self._leaves.setdefault(leaf.pool, []).append((leaf, due))
-        return self._leaves.get(pool, [])
 
     def boundless(self, name: str, share: Sequence[float]) -> tuple[float, ...]:
         """Return a share of a pool that does not bound resources without a total in its tree."""

@@ -4,16 +4,18 @@ A lane is a leaf pool and the resources that the tasks of some of its jobs need.
 its pool by the epoch in force (rule 8).
 """
 
-from collections.abc import Callable, Collection, Container, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
+from operator import add, sub
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.fairness import is_below, leaf_of
+from omega.cellstate.fairness import leaf_of
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.override import override
@@ -25,7 +27,7 @@ from omega.cellstate.usage import Usage, Whose
 from omega.schedulers.epochs import epoch_of
 from omega.schedulers.fairshare.satisfaction import satisfaction_of
 from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
-from omega.schedulers.ordering.jobs_due import JobsDue, held_part
+from omega.schedulers.ordering.allowances import Allowances, held_part
 from omega.schedulers.policies import Ordering, Peers
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.work import Work
@@ -38,11 +40,10 @@ SMALL = 1e-9
 UNNAMED = "<none>"
 """The pool of jobs that name none."""
 _TWO = 2
-PROVISIONAL_SECONDS = 5.0
-"""Maximum age in seconds of shares computed while no epoch comes."""
-WAIT_SECONDS = 0.05
-"""Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
-FORGET_SECONDS = 60.0
+LOOK_SECONDS, MOST_SECONDS = 0.01, 1.0
+"""Seconds between two looks at the shares, for each leaf pool, and at most."""
+MUCH, MUCH_PART = 2, 0.1
+"""Demand that grew to so many times what it was and by this part of the cell, or fell by it, changed much."""
 
 
 def parts_of(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
@@ -175,23 +176,20 @@ class CellPools(Ordering):
     _lends: bool = field(default=False, repr=False)
     """Whether some pool lends its guarantee in part only."""
     _names: tuple[str, ...] = field(default=(), repr=False)
-    _hungry: dict[Callable[[str], Sequence[float]], list[str]] = field(default_factory=dict, repr=False)
-    """Leaf pools below a level: what is due to them, or their guarantee."""
-    _first: EpochShares | None = field(default=None, repr=False)
-    """Shares of the cell's pools while no epoch comes."""
-    _first_at: float = field(default=0.0, repr=False)
+    _published: EpochShares | None = field(default=None, repr=False)
+    _demand: Mapping[str, "_Demand"] = field(default_factory=dict, repr=False)
+    """What leaf pools held and wanted when shares were computed from the snapshot."""
+    _demanded: Resources = field(default=(), repr=False)
+    """What all jobs held and wanted at the last look at the shares."""
+    _looks_at: float = field(default=-inf, repr=False)
+    """When the shares are looked at again (seconds)."""
     _satisfactions: LaneSatisfactions | None = field(default=None, repr=False)
     """How the lanes of jobs stand, by the shares of this epoch."""
     _fifo: frozenset[str] = field(default=frozenset(), repr=False)
     _weighed: Container[str] = field(default=(), repr=False)
     """FIFO pools whose first sort key is the weight."""
     _generation: int = field(default=-1, repr=False)
-    _now: float = field(default=0.0, repr=False)
-    _leaves: dict[tuple[str, str], "_Leave"] = field(default_factory=dict, repr=False)
-    """The room that a leaf pool leaves to another one."""
-    _jobs: JobsDue = field(default_factory=JobsDue, repr=False)
-    _members: int = field(default=1, init=False, repr=False)
-    """Schedulers of this kind."""
+    _allowances: Allowances = field(default_factory=Allowances, repr=False)
 
     @property
     def ready(self) -> bool:
@@ -199,22 +197,18 @@ class CellPools(Ordering):
         return self._epoch is not None
 
     def join(self, peers: Peers) -> None:
-        """Record how many schedulers of this kind there are."""
-        self._members = peers.members
+        """Record which schedulers of this kind decide the jobs of which pools."""
+        self._allowances.place_in = peers.place_in
 
     @override
     def observe(self, snapshot: Snapshot, now: float) -> None:
         self._usage = usage = snapshot.usage
-        self._now = now
-        before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), {}
-        if snapshot.pools.configured and (self._jobs.is_late(snapshot, now) or self._epoch is None):
-            self._epoch = self._provisional(snapshot, now) or self._epoch
+        before, self._epoch = self._epoch, self._in_force(snapshot, now)
         self._fresh = self._epoch is None or self._epoch is not before
-        self._jobs.observe(self._epoch, snapshot, now)
+        self._allowances.observe(self._epoch, snapshot)
         if self._fresh or self._generation != usage.generation:
             self._fresh, self._generation = True, usage.generation
             self._satisfactions = None if self._epoch is None else LaneSatisfactions(self._epoch, usage)
-            self._leaves = {pair: leave for pair, leave in self._leaves.items() if leave.at > now - FORGET_SECONDS}
             self._names = tuple(snapshot.resources)
             self._lends = any(pool.lending for pool in snapshot.pools.pools)
             self._fifo = frozenset(pool.name for pool in snapshot.pools.pools if pool.fifo)
@@ -262,16 +256,13 @@ class CellPools(Ordering):
         return None if need is None else _most_tasks(self._epoch, self._usage, leaf, need, self._names)
 
     @override
-    def due(self, work: Work) -> Sequence[int] | None:
-        return self._jobs.due(work)
+    def due(self, work: Work, waiting: Callable[[], int]) -> Sequence[int] | None:
+        in_order = self._fifo and leaf_of(*work.whose) in self._fifo
+        return self._allowances.due(work, _one if in_order else waiting)
 
     @override
-    def beyond(self, work: Work) -> float:
-        return 0.0 if self._epoch is None else self._jobs.beyond(work)
-
-    @override
-    def spare(self, work: Work) -> Sequence[int] | None:
-        return None if self._epoch is None else self._jobs.spare(work, self._members)
+    def beyond(self, work: Work, stayed: float) -> bool:
+        return self._epoch is None or self._allowances.beyond(work, stayed)
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return the lanes of the pool, before there are shares those of all users without one together."""
@@ -281,7 +272,7 @@ class CellPools(Ordering):
 
     @override
     def ample(self) -> Sequence[int] | None:
-        return None if self._lends or self._epoch is None else self._jobs.ample()
+        return None if self._lends or self._epoch is None else self._allowances.ample()
 
     @override
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
@@ -289,66 +280,88 @@ class CellPools(Ordering):
             return None
         return {(pool, "" if pool else user) for pool, user in whose}
 
-    def wait(self, work: Work, here: Collection[Hashable]) -> float:
-        """Leave room above the share of the pool for a moment to pools below theirs.
+    def _in_force(self, snapshot: Snapshot, now: float) -> EpochShares | None:
+        """Return the shares of the published epoch, or newer ones where jobs came since; None without any.
 
-        The same holds for guarantees: one pool's comes before another's share. Only to pools with jobs of other
-        schedulers alone. One that holds the same after this pool took the room is not waited for until that changes.
+        They are looked at again after a time that grows with the number of pools, or when demand changed much.
         """
-        usage, epoch = self._usage, self._epoch
-        if usage is None or epoch is None:
-            return 0.0
-        admitted = work.admitted or work.left
-        need, tasks = next(((work.need(group), count) for group, count in enumerate(admitted) if count), ((), 0))
-        leaf = leaf_of(work.pool, work.user)
-        after = [has + tasks * more for has, more in zip(usage.of_leaf(leaf), need, strict=True)] if need else []
-        others = set[str]()
-        for level in (epoch.due, epoch.sure):
-            if any(more and has > part for has, part, more in zip(after, level(leaf or NOBODY), need, strict=False)):
-                others.update(self._below(usage, level))
-        others.discard(leaf)
-        others.difference_update(leaf_of(lane[0], lane[1]) for lane in here if isinstance(lane, tuple))
-        mine, now = usage.of_leaf(leaf), self._now
-        waits = False
-        for name in others:
-            held, leave = usage.of_leaf(name), self._leaves.get((leaf, name))
-            if leave is None or leave.held != held:
-                self._leaves[leaf, name] = _Leave(held, mine, now)
-                waits = True
-            elif now < leave.at + WAIT_SECONDS:
-                waits = True
-            elif not work.not_before and all(has <= had for has, had in zip(mine, leave.mine, strict=True)):
-                leave.at, waits = now, True
-        return WAIT_SECONDS if waits else 0.0
+        usage, published = snapshot.usage, self._standings.shares(snapshot)
+        if not snapshot.pools.configured:
+            return None
+        if published is not self._published:
+            self._published, self._looks_at = published, now
+        demanded = tuple(map(add, usage.wanted(), usage.held()))
+        before = self._demanded or (0,) * len(demanded)
+        if now < self._looks_at and not any(map(_much, before, demanded, usage.capacity)):
+            return self._epoch
+        demand, self._demanded = _demand_of(usage), demanded
+        self._looks_at = now + min(MOST_SECONDS, LOOK_SECONDS * (1 + len(demand)))
+        if published is not None and not _outdated(published, demand):
+            return published
+        if demand == self._demand and self._epoch is not None:
+            return self._epoch
+        self._demand = demand
+        return self._from_snapshot(snapshot, demand, published, now) or published
 
-    def _below(self, usage: Usage, level: Callable[[str], Sequence[float]]) -> list[str]:
-        """The leaf pools that want tasks and stand below a level in all that they want."""
-        kept = self._hungry.get(level)
-        if kept is None:
-            kept = self._hungry[level] = [
-                leaf for leaf, wanted in usage.wanted_by_leaves().items()
-                if any(wanted) and is_below(usage.of_leaf(leaf), level(leaf or NOBODY), wanted)
-            ]  # fmt: skip
-        return kept
-
-    def _provisional(self, snapshot: Snapshot, now: float) -> EpochShares | None:
-        """Return the shares of the cell's pools by what they hold and want here; None if only an epoch has them."""
+    @staticmethod
+    def _from_snapshot(
+        snapshot: Snapshot, demand: Mapping[str, "_Demand"], published: EpochShares | None, now: float
+    ) -> EpochShares | None:
+        """Return shares by what pools hold and want in the snapshot; None if only an epoch has them."""
         pools, names = snapshot.pools, snapshot.resources
-        first, at = self._first, self._first_at
-        if first is not None and first.pools is pools and now < at + PROVISIONAL_SECONDS:
-            return first
         if pools.divided or len(names) != snapshot.dimensions:
             return None
-        jobs = [
-            JobDemand(f"{pool}/{user}", Lane("", 0, pool, user), 0, False, False, ((held, 0, 1), (wanted, 1, 0)))
-            for (pool, user), (held, wanted) in sorted(snapshot.usage.by_account().items())
-        ]
+        jobs, asked = list[JobDemand](), {} if published is None else published.epoch.asked
+        for leaf, (whose, sums, held) in sorted(demand.items()):
+            rest: Sequence[float] = sums
+            if published is not None and leaf in asked:  # what could not run then is no demand now
+                runs = published.amounts(leaf or NOBODY, "demand")
+                rest = [has - max(0.0, all_ - part) for has, all_, part in zip(sums, asked[leaf], runs, strict=True)]
+            wanted = tuple(max(0, round(all_ - has)) for all_, has in zip(rest, held, strict=True))
+            jobs.append(JobDemand(leaf, Lane("", 0, *whose), 0, False, False, ((held, 0, 1), (wanted, 1, 0))))
+        previous = None if published is None else published.epoch
         try:
-            epoch = epoch_of(pools, jobs, totals_of(pools, snapshot, names), names)
+            epoch = epoch_of(pools, jobs, totals_of(pools, snapshot, names), names, previous, at_ms=round(now * 1000))
         except BadInput:
             return None
-        self._first, self._first_at = EpochShares(pools, epoch), now
-        return self._first
+        return EpochShares(pools, epoch)
+
+
+_Demand = tuple[Whose, Resources, Resources]
+"""Pool and user of some job of a leaf pool, what its jobs hold and want together, and what they hold."""
+
+
+def _demand_of(usage: Usage) -> dict[str, _Demand]:
+    """Return what the jobs of leaf pools hold and want."""
+    demand: dict[str, _Demand] = {}
+    for whose, (held, wanted) in usage.by_account().items():
+        _, sums, had = demand.get(leaf := leaf_of(*whose), (whose, (0,) * len(held), (0,) * len(held)))
+        demand[leaf] = whose, tuple(map(sum, zip(sums, held, wanted, strict=True))), tuple(map(add, had, held))
+    for leaf, (whose, sums, held) in demand.items():
+        if any(claimed := usage.claimed_by_leaf(leaf)):  # what this scheduler claims now is wanted and held
+            demand[leaf] = whose, tuple(map(sub, sums, claimed)), held
+    return demand
+
+
+def _much(before: int, now: int, total: int) -> bool:
+    """Whether the demand of a resource changed much."""
+    return now > MUCH * before + MUCH_PART * total or now < before - MUCH_PART * total
+
+
+def _outdated(shares: EpochShares, demand: Mapping[str, _Demand]) -> bool:
+    """Whether some leaf pool wants more than it did at the epoch, or no longer all that is due to it."""
+    asked = shares.epoch.asked
+    if not demand.keys() <= asked.keys():
+        return True
+    for leaf, was in asked.items():
+        sums = demand[leaf][1] if leaf in demand else (0,) * len(was)
+        if sums == was:
+            continue
+        due = shares.due(leaf or NOBODY)
+        for now, before, part in zip(sums, was, due, strict=True):
+            if now > before or (now < before and now < part):
+                return True
+    return False
 
 
 def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, names: tuple[str, ...]) -> int | None:
@@ -373,17 +386,13 @@ def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, n
     return lent(leaf).admits(need)
 
 
+def _one() -> int:
+    """The jobs of a FIFO pool that wait for its room: the first one."""
+    return 1
+
+
 @lru_cache(maxsize=4096)
 def _lane(whose: Whose, needs: tuple[Resources, ...]) -> Hashable:
     """Return the lane of a job that needs this: its pool, the user without one, and which resources are needed."""
     pool, user = whose
     return pool, "" if pool else user, tuple(any(amounts) for amounts in zip(*needs, strict=True))
-
-
-@dataclass(slots=True)
-class _Leave:
-    """Use of two leaf pools when one began to leave room to the other, and the time of that (seconds)."""
-
-    held: Resources
-    mine: Resources
-    at: float

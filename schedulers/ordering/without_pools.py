@@ -1,6 +1,6 @@
 """Orderings without pools: first in first out, by precedence, shortest first, and fair sharing among users."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import ClassVar
@@ -125,7 +125,7 @@ class FairUsers(Ordering):
         return share / self.weights.get(user, 1.0)
 
     @override
-    def due(self, work: Work) -> Sequence[int] | None:
+    def due(self, work: Work, waiting: Callable[[], int]) -> Sequence[int] | None:
         # As many tasks as the user may hold where all users get what they want in proportion to their weights.
         if self._snapshot is None:
             return None

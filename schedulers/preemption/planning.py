@@ -20,7 +20,7 @@ from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.fairshare.job_standings import JobStand, JobStandings, PoolWatch
 from omega.schedulers.fairshare.satisfaction import DEFAULTS, Preemptible, Starvation, StarvationRules, Status
 from omega.schedulers.fairshare.standings import Standings
-from omega.schedulers.policies import Peers, Preemption
+from omega.schedulers.policies import Peers, PlaceIn, Preemption, only_one
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.preemption.victims import EvictionsInFlight
 
@@ -86,8 +86,8 @@ class PlanningPolicy(Preemption):
     most: int = 1024
     newest_first: bool = True
     """Whether victims are the newest tasks; else they are spread over all, in an order of their own."""
-    members: tuple[int, int] = field(default=(0, 1), init=False)
-    """Number of this scheduler among those of its kind, and their count: each begins with its own machines."""
+    place_in: PlaceIn = field(default=only_one, init=False, repr=False)
+    """Tells the number of this scheduler among the owners of a leaf pool: each begins with its own machines."""
     jobs: JobStandings = field(default_factory=JobStandings, repr=False)
     """How jobs stand within their pools."""
     starvation: Starvation = field(default_factory=Starvation, init=False, repr=False)
@@ -102,8 +102,8 @@ class PlanningPolicy(Preemption):
     """Times of accepted evictions by the pool that lost tasks, in the last minute."""
 
     def join(self, peers: Peers) -> None:
-        """Record the number of the scheduler among those of its kind."""
-        self.members = peers.number, peers.members
+        """Record which schedulers of this kind decide the jobs of which pools."""
+        self.place_in = peers.place_in
 
     @property
     def by_precedence(self) -> bool:

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.fairness import Assertion, PoolLoss, is_kept_in_full, is_legal
+from omega.cellstate.fairness import Assertion, PoolLoss, is_kept_in_full, is_legal, leaf_of
 from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Resident
@@ -221,7 +221,7 @@ class EvictionPlan(PlannedEvictions):
 
     def planners(self) -> int:
         """Return the number of schedulers that plan for the evictor at the same time."""
-        return self.policy.members[1]
+        return self.policy.place_in(leaf_of(*self.work.whose))[1]
 
     def _choose(self) -> int:
         """Choose victims for as many tasks as are due; returns the number of tasks that get room."""
@@ -353,7 +353,7 @@ class EvictionPlan(PlannedEvictions):
         policy, snapshot = self.policy, self.snapshot
         rest = self.standings.shares.preemption(self.path[0]).backoff
         known = np.flatnonzero(might_hold(self.work, snapshot) & snapshot.residents.known(snapshot.number))
-        (number, members), others = policy.members, self.work.elsewhere(snapshot.size)
+        (number, members), others = policy.place_in(leaf_of(*self.work.whose)), self.work.elsewhere(snapshot.size)
         candidates = []
         for machine in known[-policy.most :].tolist():
             here = [each for each in snapshot.residents.on(machine) if self._may_go(each)]

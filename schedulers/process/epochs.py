@@ -11,7 +11,7 @@ schedulers seldom compute the same epoch twice (semantics 34).
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import anyio.to_process
@@ -19,13 +19,12 @@ import anyio.to_thread
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cell import Cell, CellPools
-from omega.cellstate.clock import since_1970
 from omega.cellstate.errors import OmegaError, Unreadable
 from omega.cellstate.pools import Epoch
 from omega.cellstate.replies import EpochMark
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.store import connect_cell
-from omega.schedulers.epochs import epoch_of
+from omega.schedulers.epochs import asked_by, epoch_of
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.runnable import Runnable
 
@@ -33,16 +32,10 @@ PERIOD_MS = 1_000
 """Minimum length of an epoch in milliseconds, by the server's clock."""
 STAGGER = 0.25
 """The part of a period by which each next scheduler in rank waits longer, up to one period."""
-NAMING_MS = 100
-"""Minimum length of an epoch in milliseconds while a job waits for an epoch that names it."""
 REST_PART = 4
 """An epoch is at least so many times as long as the processor time that it took: most of the time none is computed."""
 MOST_REST_MS = 60_000
 """Time in milliseconds after which the next epoch is due, however long the last one took."""
-GATHER_SECONDS = 0.03
-"""Time in seconds for which the epoch that names a job waits for others that are submitted with it."""
-LOOK_SECONDS = 0.02
-"""Interval in seconds of checks whether a job waits for an epoch."""
 FIRST_SECONDS = 10.0
 """Time in seconds by which each next scheduler in rank waits longer for the first epoch of a cell."""
 CHECK_SECONDS = 10.0
@@ -76,12 +69,6 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
     return age_ms < 0 or age_ms >= period_ms * (1 + min(1.0, rank * STAGGER))
 
 
-def waits_for_name(snapshot: Snapshot, rank: int) -> bool:
-    """Return whether a job of this scheduler waited long enough for an epoch that names it, by the scheduler's rank."""
-    since = snapshot.unnamed_since
-    return since is not None and since_1970() - since >= GATHER_SECONDS + LOOK_SECONDS * min(rank, 2)
-
-
 def readable_epoch(pools: CellPools) -> Epoch | None:
     """Return the published epoch; None also when its record cannot be read, which the next epoch replaces."""
     try:
@@ -108,14 +95,14 @@ class Publisher:
         pools, previous, number = cell.pools.get(), readable_epoch(cell.pools), cell.pools.next_epoch()
         reply, jobs = cell.pools.demands(snapshot.position)
         snapshot.apply(reply)
-        jobs = self._runnable.of(jobs, pools, snapshot, cell)
+        asked, jobs = asked_by(jobs), self._runnable.of(jobs, pools, snapshot, cell)
         at_ms = cell.store_ms() if now_ms is None else now_ms
         epoch = epoch_of(
             pools, jobs, totals_of(pools, snapshot, cell.dimensions.names), cell.dimensions.names, previous,
             version=snapshot.position.version, at_ms=at_ms, by=by,
         )  # fmt: skip
         took_ms = round(1000 * (time.thread_time() - began))  # a halt or a slow store is no work
-        return cell.pools.publish_epoch(replace(epoch, number=number, took_ms=took_ms), period_ms, at_ms)
+        return cell.pools.publish_epoch(replace(epoch, number=number, took_ms=took_ms, asked=asked), period_ms, at_ms)
 
 
 _publishers: dict[tuple[str, str], Publisher] = {}
@@ -172,12 +159,11 @@ class EpochReader:
             grows = any(pool.integral.kind != "none" for pool in pools.pools) or any(
                 tree.usage_half_life is not None for tree in pools.trees
             )
-            waits = mark.number > 0 and waits_for_name(snapshot, rank)
             took_ms = 0 if snapshot.epoch is None else snapshot.epoch.took_ms
-            period_ms = max(NAMING_MS if waits else PERIOD_MS, min(MOST_REST_MS, REST_PART * took_ms))
+            period_ms = max(PERIOD_MS, min(MOST_REST_MS, REST_PART * took_ms))
             waited = self._waited(mark)
             damaged = mark.configured and (self._damaged or await anyio.to_thread.run_sync(self._check, rank))
-            if damaged or is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms, waited=waited):
+            if damaged or is_due(mark, rank, grows=grows, period_ms=period_ms, waited=waited):
                 await self._publish(period_ms)
                 await anyio.to_thread.run_sync(self.read, snapshot)
             elif mark.configured and rank < min(PREPARED_RANKS, len(ranked)):
@@ -220,14 +206,6 @@ class EpochReader:
             except (OmegaError, anyio.BrokenWorkerProcess):
                 await anyio.sleep(IDLE_SECONDS)
 
-    async def rest(self, snapshot: Snapshot, seconds: float) -> None:
-        """Wait until the next step; only briefly while a job waits for an epoch that names it."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            await anyio.sleep(min(left, LOOK_SECONDS if snapshot.pools.configured else seconds))
-            if snapshot.unnamed_since is not None:
-                return
-
     def read(self, snapshot: Snapshot) -> EpochMark:
         """Bring a snapshot's pools and epoch up to date."""
         if self._cell is None:
@@ -247,6 +225,11 @@ class EpochReader:
         if (snapshot.pools, snapshot.epoch) != before:
             self._cell.look_back()  # a version that has them: after a cut it shows that they are lost
         return mark
+
+    def with_cell(self, call: Callable[[Cell], None]) -> None:
+        """Call something with the connection, if there is one."""
+        if self._cell is not None:
+            call(self._cell)
 
     def _check(self, rank: int) -> bool:
         """Return whether the record of the published epoch is damaged; the first in rank reads it now and then."""

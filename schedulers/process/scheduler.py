@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -33,6 +34,7 @@ from omega.cellstate.server import server_info
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.store import connect_cell
 from omega.cellstate.transaction import Outcome, Transaction, Verdict
+from omega.schedulers.balance import Balance, loads_of
 from omega.schedulers.constraints.explanation import explain
 from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.failing import FailingJobs, Hung, as_one_line
@@ -66,6 +68,8 @@ HUNG_LEASES = 2
 TURN_SECONDS = 0.2
 MOST_DELAYED = 256
 """Maximum number of delayed jobs in a heartbeat."""
+MOST_LOADS = 64
+"""Maximum number of leaf pools in a heartbeat with the time that their jobs took."""
 NAME_LEASES = 4 / 3
 """Number of lease lengths to wait for a name: the name of a killed process is free when its lease expires."""
 
@@ -252,6 +256,10 @@ class SupervisedScheduler:
     _copies: Copies = field(default_factory=Copies)
     _failed: dict[str, Any] | None = None
     """The error that ends this scheduler, with its time."""
+    _balance: Balance | None = None
+    """At the first in rank: which schedulers are to own which leaf pools."""
+    _loads_at: tuple[float, float] = (0.0, 0.0)
+    """When the loads were taken last, and the busy seconds until then."""
     _roll_at: float = NEVER
     """Time of the next step of rolling updates if it is before the next heartbeat."""
 
@@ -423,9 +431,12 @@ class SupervisedScheduler:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(reader.prepare)
-                while self._live is not None:
-                    seconds = await reader.step(self._live.snapshot, self._members)
-                    await reader.rest(self._live.snapshot, seconds)
+                while (live := self._live) is not None:
+                    seconds = await reader.step(live.snapshot, self._members)
+                    if live.snapshot.pools.configured is (live.ownership.owners is None):
+                        with suppress(StoreError):  # the heartbeat does it next
+                            await anyio.to_thread.run_sync(reader.with_cell, partial(self._divide, live))
+                    await anyio.sleep(seconds)
                 group.cancel_scope.cancel()
         finally:
             reader.close()
@@ -481,18 +492,52 @@ class SupervisedScheduler:
             self._log_warnings()
         live.ahead = cell.store_ms() / 1000 - since_1970()
         self._members = list(members)
-        ownership = self._ownership(live, members)
+        self._follow(self._ownership(live, members, cell), live, cell)
+        live.cell.schedulers.may_wake(members)
+        self._keeps = live
+
+    def _follow(self, ownership: Ownership, live: LiveDriver, cell: Cell) -> None:
+        """Decide the jobs of an ownership from now on."""
         if ownership != live.ownership:
             self._learn_hung(cell.schedulers)
             live.ownership = self.scheduler.ownership = ownership
             cell.schedulers.rouse(self.member)  # it may own jobs of a lost scheduler now
-        live.cell.schedulers.may_wake(members)
-        self._keeps = live
 
-    def _ownership(self, live: LiveDriver, members: Iterable[str]) -> Ownership:
-        """Return the jobs that are this scheduler's own, now that these members live."""
+    def _divide(self, live: LiveDriver, cell: Cell) -> None:
+        """Decide the jobs of some pools, not of some ids, or the reverse: the cell has got pools, or has none now."""
+        if self._members:
+            self._follow(self._ownership(live, self._members, cell), live, cell)
+
+    def _ownership(self, live: LiveDriver, members: Iterable[str], cell: Cell) -> Ownership:
+        """Return the jobs that are this scheduler's own, now that these members live.
+
+        The first in rank makes the table of the owners of pools, all follow what it published with its figures.
+        """
         mine, pools = of_kind(self.member, members), live.snapshot.pools
-        return Ownership(self.member, mine, divided(pools.leaves, mine) if pools.configured else None)
+        if not pools.configured:
+            return Ownership(self.member, mine)
+        if len(mine) == 1:
+            return Ownership(self.member, mine, {})
+        figures = cell.schedulers.figures()
+        tables = {name: figures[name] for name in mine if figures.get(name, {}).get("owners")}
+        newest = max(tables, key=lambda name: (name == mine[0], tables[name].get("at_ms", 0)), default=None)
+        owners = divided(pools.leaves, mine)
+        if newest is not None:
+            owners |= {leaf: tuple(names) for leaf, names in tables[newest]["owners"].items()}
+        if mine[0] != self.member:
+            self._balance = None
+        else:
+            self._balance = self._balance or Balance(dict(owners))
+            loads = {name: figures.get(name, {}).get("loads", {}) for name in mine}
+            self._balance.step(time.monotonic(), mine, pools.leaves, loads)
+        return Ownership(self.member, mine, owners)
+
+    def _loads_now(self) -> dict[str, float]:
+        """Return the parts of the time since the last renewal for which this scheduler decided jobs of leaf pools."""
+        now, busy = time.monotonic(), self.figures.busy_seconds
+        (before, was), self._loads_at = self._loads_at, (now, busy)
+        counts, self.scheduler.decided = self.scheduler.decided, Counter()
+        return loads_of(counts.most_common(MOST_LOADS), min(1.0, (busy - was) / max(1e-3, now - before)))
 
     def keep_house(self, cell: Cell) -> None:
         """Do what a scheduler does for the cell while it holds its lease."""
@@ -548,6 +593,7 @@ class SupervisedScheduler:
             "job_fields": [each.as_json() for each in self.scheduler.job_fields],
             "starving": {} if asserting is None else dict(asserting.starving()),
             "settings": settings_of(self.scheduler), EARLIER: self._earlier, **where,
+            "loads": self._loads_now(), "owners": {} if self._balance is None else dict(self._balance.owners),
         }  # fmt: skip
 
     def _hung(self, live: LiveDriver) -> bool:

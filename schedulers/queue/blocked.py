@@ -13,7 +13,6 @@ import numpy as np
 from omega.cellstate.array_snapshot import distinct
 from omega.cellstate.replies import Awaited, awaited_of
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.demands import demands
 from omega.schedulers.fitting import Amounts
 from omega.schedulers.queue.left_room import SMALL, LeftRooms, Machines
@@ -50,8 +49,6 @@ class Blocked(ByShape):
         """Number of jobs that were requeued for freed room and have not been tried."""
         self.holding = set[str]()
         """Jobs with running tasks, where what is due to a job follows from them."""
-        self.trying: Collection[Whose] = ()
-        """Pools and users with jobs that are being tried: no other job of theirs takes more than is due to it."""
         self.uncounted = set[str]()
         """Those of them that were added since their running tasks were counted."""
         self.left = LeftRooms()
@@ -96,20 +93,9 @@ class Blocked(ByShape):
         if not (offered or self.offers_all):
             self.offers_all = snapshot is None or holds_one(snapshot, self.table.smallest())
 
-    def pass_over(self, alike: Alike) -> bool:
-        """Pass over the first job of a group, which leaves room to others; return whether another one is left."""
-        group = self.groups[alike]
-        group.pass_first()
-        if group.left:
-            self._put(alike)
-        return group.left > 0
-
-    def return_passed(self, alike: Alike) -> None:
-        """Give the jobs of a group that were passed over their places again."""
-        group = self.groups[alike]
-        group.return_passed()
+    def leave(self, alike: Alike) -> None:
+        """Record that the jobs of a group left room to others: others like them may fit."""
         self._waiting.add(alike)
-        self._put(alike)
 
     def put_again(self, alike: Alike, work: Work) -> None:
         """Move a job of a group to its present place: its key has changed."""
@@ -164,7 +150,7 @@ class Blocked(ByShape):
             group = self.groups.get(alike)
             if group is None:
                 self._drop(alike)
-            elif group.left:
+            else:
                 self._put(alike)
         return work
 
@@ -177,19 +163,19 @@ class Blocked(ByShape):
         self.holding.clear()
         return super().clear()
 
-    def covers(self, work: Work) -> bool:
-        """Whether a job is like blocked ones that fit nowhere now, so that an attempt at it would fail as theirs did.
+    def like(self, work: Work) -> Work | None:
+        """Return a blocked job like one: it fits nowhere now, so an attempt at the other would fail as its own did.
 
-        Not while room that was freed is being given out, nor where a policy delays the jobs.
+        None while room that was freed is being given out, and where a policy delays the job itself.
         """
         if self.untried or self.again:
-            return False
+            return None
         alike = self.ranks.lane(work), self.shape_of(work)
         group = self.groups.get(alike)
         if group is None or alike in self._waiting:
-            return False
+            return None
         first = group.first()[2]
-        return not (first.until or first.again)
+        return None if first.until else first
 
     def next_due(self) -> float | None:
         """Return when room is offered again that jobs left (seconds): 0 for at once; None while there is none."""

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fitting import Amounts
 
-KEPT_SECONDS = 1.0
-"""Time in seconds for which room is kept for pools below their shares; then jobs of other pools may take it, too."""
-OFFERED_SECONDS = (0.05, 0.1, 0.15, 0.2, 0.25, KEPT_SECONDS)
+OFFERED_SECONDS = (0.05, 0.1, 0.15, 0.2, 0.25, 1.0)
 """How long (seconds) room stays free before it is offered again."""
 SMALL = 1e-6
 Machines = NDArray[np.int64]

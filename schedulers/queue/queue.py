@@ -9,7 +9,9 @@ hold and what was requeued (docs/pools.md, Limits). Jobs that may evict others a
 when new shares entitle them to room.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
 from random import Random
@@ -25,10 +27,9 @@ from omega.schedulers.constraints.fetching import Fetch, lacking
 from omega.schedulers.limits import Room, admitted, occupy, room_below, room_of_kind
 from omega.schedulers.policies import Asserting, Ordering, Preemption
 from omega.schedulers.queue.blocked import POLICY, Blocked
-from omega.schedulers.queue.ranks import Place, Promise, Ranks, admit
+from omega.schedulers.queue.ranks import Place, Promise, Ranks, admit, within
 from omega.schedulers.queue.ready import Ready
 from omega.schedulers.queue.shapes import Alike, ByShape
-from omega.schedulers.queue.turns import RequeueRound
 from omega.schedulers.sharing import Keeps
 from omega.schedulers.work import Work
 
@@ -40,12 +41,8 @@ MOST_SCANNED = 8
 """Maximum number of groups of blocked jobs in one scan."""
 LOOK_SECONDS = 0.2
 """Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
-NAMING_SECONDS = 0.02
-"""Interval in seconds of looks for an epoch that a job waits for."""
 MOST_COUNTED = 64
 """Maximum number of jobs whose running tasks are counted in one attempt."""
-STAGGER_SECONDS = 0.04
-"""Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
 
 
 class PoolRoom:
@@ -142,6 +139,32 @@ class Limited(ByShape):
         return self.ranks.rank(alike[0]), key, tie
 
 
+def tries(works: Sequence[Work], ranks: Ranks, promise: Promise | None) -> list[Work]:
+    """Return those of blocked jobs that are tried together for evictions, in order: as many as room is due to.
+
+    Of a lane to whose jobs no more room is due some are: others of their pool may make room for them.
+    """
+    if promise is None or not ranks.bounds:
+        return list(works)
+    tried, more = list[Work](), Counter[Hashable]()
+    for work in works:
+        due = ranks.ordering.due(work, _alone)
+        tasks = work.left if due is None else within(work, due) or work.left
+        if any(tasks):
+            promise(work, tasks)
+        else:
+            more[lane := ranks.lane(work)] += 1
+            if more[lane] > MOST_SCANNED:
+                continue
+        tried.append(work)
+    return tried
+
+
+def _alone() -> int:
+    """The number of jobs that wait, for one that is tried for its lane."""
+    return 1
+
+
 def _fresh(work: Work) -> bool:
     return not (work.placed or any(group.placed for group in work.job.groups))
 
@@ -173,12 +196,14 @@ class EvictingJobs:
         """Return when the next scan is due (seconds); None when there is nothing to scan."""
         return self.scan_at if self.to_scan and len(self._blocked) else None
 
-    def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
+    def requeue(
+        self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float, promise: Promise | None = None
+    ) -> list[Work]:
         """Remove and return the blocked jobs that may evict now."""
         requeued = self._scan(snapshot, preemption, rng, now)
         if self.asserting is not None:
             if leaves := self.asserting.stirred():
-                requeued += self._of_leaves(leaves)
+                requeued += self._of_leaves(leaves, promise)
             requeued += self._entitled(self.asserting, snapshot)
         return requeued
 
@@ -207,10 +232,10 @@ class EvictingJobs:
         self.to_scan = max(0, self.to_scan - MOST_SCANNED)
         return requeued
 
-    def _of_leaves(self, leaves: Collection[str]) -> list[Work]:
-        """Remove and return the first blocked job of each group of these leaf pools."""
+    def _of_leaves(self, leaves: Collection[str], promise: Promise | None) -> list[Work]:
+        """Remove and return the first blocked jobs of some groups of these leaf pools."""
         firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
-        works = [work for work in firsts if leaf_of(*work.whose) in leaves]
+        works = tries([work for work in firsts if leaf_of(*work.whose) in leaves], self._blocked.ranks, promise)
         for work in works:
             self._blocked.discard(work.id)
         return works
@@ -249,14 +274,10 @@ class Queue:
         """Changes of the snapshot when other jobs' runs were fetched last."""
         self._to_count: list[str] = []
         """Blocked jobs whose running tasks are to be counted."""
-        self._name_at: float | None = None
-        """When to look for the epoch that names a job which waits for it (seconds)."""
         self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
         self._epoch: Epoch | None = None
-        self.stagger = 0.0
-        """Seconds by which jobs that were requeued for freed room wait: not all schedulers claim it at once."""
         self.joined: list[Work] = []
         """Jobs that `choose` blocked without an attempt, until the scheduler has reported them."""
 
@@ -316,9 +337,11 @@ class Queue:
         A job that a policy requeued is tried: the one that was tried for all may be gone since.
         """
         to_try = work.attempts or work.requeued_by is not None or work.admitted is not None
-        if to_try or not self.blocked.covers(work):
+        alike = None if to_try else self.blocked.like(work)
+        if alike is None:
             return False
-        self.blocked.add(work)
+        work.again = alike.again
+        self.block(work)
         return True
 
     def limit(self, work: Work) -> None:
@@ -368,7 +391,7 @@ class Queue:
         due = [ready]
         if self.limited.unknown or self._others_may_have_moved():
             due.append(self._look_at)
-        due += (self.evicting.next_due(), self.blocked.next_due(), self._name_at)
+        due += (self.evicting.next_due(), self.blocked.next_due())
         while self._until and not self._waits(*self._until[0]):
             heappop(self._until)
         if self._until:
@@ -437,7 +460,6 @@ class Queue:
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """Pass the snapshot and the time to the policy; all ranks are computed again."""
         snapshot.now, self._snapshot = now, snapshot
-        self._name_at = now + NAMING_SECONDS if snapshot.unnamed_since is not None else None
         if self.follows_use:
             snapshot.usage.capacity = snapshot.total()
             self.ordering.observe(snapshot, now)
@@ -480,40 +502,37 @@ class Queue:
             room = PoolRoom(snapshot.pools, snapshot.pool_use) if snapshot.pools.limited else None
             requeued += self.limited.requeue(snapshot.use, promise, room)
             snapshot.use = None
+        requeued += self._due_again(now, promise)
+        requeued += self.evicting.requeue(snapshot, preemption, rng, now, promise)
+        for work in requeued:
+            if work.requeued_by is None:
+                work.requeued_by = POLICY
+            work.not_before = 0.0
+            self.ready.add(work)
+
+    def _due_again(self, now: float, promise: Promise | None) -> list[Work]:
+        """Remove and return the jobs that a policy delayed until now, some of them later."""
+        works = dict[str, Work]()
         while self._until and self._until[0][0] <= now:
             until, job_id = heappop(self._until)
-            if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
-                requeued.append(work)
-        requeued += self.evicting.requeue(snapshot, preemption, rng, now)
-        self._make_ready(requeued, now)
+            if self._waits(until, job_id) and (work := self.blocked.get(job_id)) is not None:
+                works[job_id] = work
+        tried = tries(list(works.values()), self.ranks, promise)
+        for work in tried:
+            self.blocked.discard(work.id)
+            del works[work.id]
+        for work in works.values():
+            work.again = now + SCAN_SECONDS
+            heappush(self._until, (work.again, work.id))
+        return tried
 
     def _note_dues(self, snapshot: Snapshot) -> None:
         """Record what may change the room that is due to blocked jobs."""
-        if snapshot.epoch is not self._epoch or snapshot.unnamed_since is not None:
+        if snapshot.epoch is not self._epoch:
             self._epoch, self.blocked.offers_all = snapshot.epoch, True
         if snapshot.held:
             self.blocked.learn(snapshot.held)
             snapshot.held = {}
-        self.blocked.trying = {work.whose for work in self.ready.works.values()}
-
-    def _make_ready(self, requeued: Sequence[Work], now: float) -> None:
-        """Add requeued jobs to the ready ones; some leave the room to others for a time."""
-        here = self._lanes_here(requeued) if requeued and self.follows_use else ()
-        for work in requeued:
-            by_policy = work.requeued_by is None
-            if by_policy:
-                work.requeued_by = POLICY
-            seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
-            due = isinstance(work.requeued_by, RequeueRound) and work.requeued_by.due
-            if self.stagger and not due and (self.follows_use or not by_policy):
-                seconds = max(seconds, self.stagger)  # a job that may evict overtakes no other one
-            work.not_before = now + seconds if seconds else 0.0
-            self.ready.add(work)
-
-    def _lanes_here(self, requeued: Sequence[Work]) -> set[Hashable]:
-        """Return the lanes with jobs of this scheduler, those that it requeues now included."""
-        blocked = (alike[0] for alike in (*self.blocked.groups, *self.limited.groups))
-        return {*map(self.ranks.lane, requeued), *blocked, *self.ready.lanes_with_jobs()}
 
     def _promise(self, work: Work, tasks: Sequence[int], lane: Hashable | None = None, key: str = "") -> None:
         """Count tasks of a job (of this lane) as placed until the next decision; its id is the key of a chosen job."""
@@ -556,17 +575,14 @@ class Queue:
         pop, blocked = self.ready.pop, self.blocked
         chosen = self._choose_several(now, bound, most)
         while len(chosen) < most and (work := pop(now, bound)) is not None:
-            if work.not_before and (seconds := self.ordering.wait(work, self._lanes_here((work,)))):
-                work.not_before = now + seconds  # room was freed meanwhile
-                self.ready.add(work)
-                continue
             work.not_before = 0.0
             if work.notes:
                 work.resume()
             if blocked.groups and self.joins(work):
                 self.joined.append(work)
                 continue
-            if not admit(self.ordering, work):
+            # A preemption may help a job to which no room is due: by evictions within its pool.
+            if not admit(self.ordering, work, partial(self._waiting, work, chosen)) and work.requeued_by is not POLICY:
                 blocked.hold_back(work, snapshot)
                 self.joined.append(work)
                 continue
@@ -574,6 +590,12 @@ class Queue:
             self._promise(work, work.admitted or work.left, work.lane, work.id)
         self._held_back = bound is not None and not chosen
         return chosen
+
+    def _waiting(self, work: Work, chosen: Sequence[Work]) -> int:
+        """About how many jobs of the lane and precedence of one wait for room, those that were just chosen included."""
+        lane, precedence = work.lane, work.job.precedence
+        again = sum(1 for each in chosen if each.lane == lane and each.job.precedence == precedence and each.admitted)
+        return again + self.ready.waiting(work)
 
     def _choose_several(self, now: float, bound: Place | None, most: int) -> list[Work]:
         """Choose as many jobs as one step may; for the rest, and for all while jobs are blocked, one by one."""
@@ -585,8 +607,3 @@ class Queue:
             if work.notes:
                 work.resume()
         return chosen
-
-
-def stagger(number: int, members: int, turn: int) -> float:
-    """Return the stagger of a scheduler among those of its kind (seconds); who is first changes from turn to turn."""
-    return STAGGER_SECONDS * ((number + turn) % members) / members

@@ -128,13 +128,13 @@ class Ranks:
         return changed
 
 
-def admit(ordering: Ordering, work: Work) -> bool:
+def admit(ordering: Ordering, work: Work, waiting: Callable[[], int]) -> bool:
     """Admit as many tasks of a chosen job as may take room now by the policy; return whether there are any.
 
     Tasks that were admitted before, when room was given to the job, are due. Of a gang as many are as it
     places together, or none.
     """
-    if work.admitted is None and (due := ordering.due(work)) is not None:
+    if work.admitted is None and (due := ordering.due(work, waiting)) is not None:
         work.admitted = within(work, due)
     most = ordering.most(work)
     if most is not None and most < work.remaining:

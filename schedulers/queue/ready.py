@@ -151,6 +151,8 @@ class Ready:
         """Number of due jobs of the lanes of the store that have any."""
         self._now = 0.0
         self._heads: Heads | None = None
+        self._alike: dict[tuple[Hashable, int], tuple[int, int]] = {}
+        """By lane and precedence: entries of the lane when they were counted, and how many are of the precedence."""
 
     def add(self, work: Work) -> None:
         """Add a job; it is due at `work.not_before`."""
@@ -484,15 +486,21 @@ class Ready:
             else:
                 del self._lanes[lane]
 
-    def lanes_with_jobs(self) -> list[Hashable]:
-        """The lanes that have jobs that are due, and perhaps some that had."""
-        return [*self._lanes, *([self._ranks.lane(self._only)] if self._only is not None else [])]
+    def waiting(self, work: Work) -> int:
+        """About how many due jobs of its lane and precedence wait together with a job that was chosen."""
+        heap, which = self._lanes.get(work.lane, ()), (work.lane, work.job.precedence)
+        size, count = self._alike.get(which, (0, 0))
+        if abs(len(heap) - size) * SOME > size or not size:
+            found = (self.works.get(entry[3]) for entry in heap)
+            count = sum(1 for each in found if each is not None and each.job.precedence == which[1])
+            self._alike[which] = len(heap), count
+        return count + 1
 
     def clear(self) -> list[Work]:
         """Remove and return all jobs, in the order in which they joined."""
         works = sorted(self.works.values(), key=lambda work: work.joined)
         self._lanes, self._later, self.works, self._only, self._heads = {}, [], {}, None, None
-        self.counts = {}
+        self.counts, self._alike = {}, {}
         for work in works:
             work.counted = 0
         return works

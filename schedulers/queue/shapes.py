@@ -28,8 +28,6 @@ class EquivalentJobs:
     works: dict[str, tuple[float, int, Work]] = field(default_factory=dict)
     _heap: list[tuple[float, int, int, str]] = field(default_factory=list)
     _put: int = 0
-    _passed: dict[str, tuple[float, int, int, str]] = field(default_factory=dict)
-    """Entries of jobs that are passed over."""
 
     def put(self, within: tuple[float, int], work: Work) -> None:
         """Add a job at its place."""
@@ -38,31 +36,18 @@ class EquivalentJobs:
         heappush(self._heap, (*within, self._put, work.id))
 
     def first(self) -> tuple[float, int, Work]:
-        """Return key, tie and the first job that is not passed over."""
+        """Return key, tie and the first job."""
         while not self._is_valid(self._heap[0]):
             heappop(self._heap)
         return self.works[self._heap[0][3]]
 
+    def alike(self, precedence: int) -> int:
+        """Return the number of jobs of this precedence."""
+        return sum(1 for _, _, work in self.works.values() if work.job.precedence == precedence)
+
     def _is_valid(self, entry: tuple[float, int, int, str]) -> bool:
         work = self.works.get(entry[3])
-        return work is not None and work[:2] == entry[:2] and entry[3] not in self._passed
-
-    @property
-    def left(self) -> int:
-        """Number of jobs that are not passed over."""
-        return len(self.works) - len(self._passed)
-
-    def pass_first(self) -> None:
-        """Pass over the first job until `return_passed`."""
-        job_id = self.first()[2].id
-        self._passed[job_id] = heappop(self._heap)
-
-    def return_passed(self) -> list[Work]:
-        """Return the jobs that were passed over; they have their places again."""
-        passed, self._passed = self._passed, {}
-        for entry in passed.values():
-            heappush(self._heap, entry)
-        return [self.works[job_id][2] for job_id in passed]
+        return work is not None and work[:2] == entry[:2]
 
 
 class ByShape:

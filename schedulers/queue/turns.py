@@ -1,26 +1,23 @@
 """Distributes room to blocked jobs in the policy's order, turn by turn where several jobs want it."""
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.enforcing import kept_from_simulated, permitted
 from omega.schedulers.fitting import Amounts, fitting
-from omega.schedulers.queue.left_room import KEPT_SECONDS, Machines
+from omega.schedulers.queue.left_room import Machines
 from omega.schedulers.queue.ranks import Place, Promise, Ranks, within
 from omega.schedulers.queue.shapes import Alike, EquivalentJobs, GroupTable, Mask
 from omega.schedulers.work import Work
 
 PORTIONS = 8
 """A turn gives a job at most this part of the remaining room, and at least one task."""
-MOST_PASSED = 8
-"""Maximum number of jobs of a group in one round that leave the room to others."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,8 +25,6 @@ class RequeueRound:
     """Machines, and the number of jobs requeued for them that have not been tried yet."""
 
     machines: Machines
-    due: bool = False
-    """Whether the room is due to the jobs."""
     untried: int = 0
 
 
@@ -39,7 +34,6 @@ class BlockedGroups(Protocol):
     ranks: Ranks
     groups: dict[Alike, EquivalentJobs]
     table: GroupTable
-    trying: Collection[Whose]
     untried: int
 
     def first(self, alike: Alike) -> Work:
@@ -48,11 +42,8 @@ class BlockedGroups(Protocol):
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job."""
 
-    def pass_over(self, alike: Alike) -> bool:
-        """Pass over the first job of a group; return whether another one is left."""
-
-    def return_passed(self, alike: Alike) -> None:
-        """Give the jobs of a group that were passed over their places again."""
+    def leave(self, alike: Alike) -> None:
+        """Record that the jobs of a group left room to others: others like them may fit."""
 
     def put_again(self, alike: Alike, work: Work) -> None:
         """Move a job of a group to its present place."""
@@ -76,8 +67,6 @@ class Sharing:
         self.left = False
         """Whether some job left room to others."""
         self._given: dict[str, Work] = {}
-        self._beyond = set[str]()
-        self._passed = Counter[Alike]()
         self._unknown = True
         """Whether room was given since the groups that fit were computed."""
 
@@ -109,7 +98,7 @@ class Sharing:
                 works, waiting[line] = self._turn(alike, self.promise, alone=rival is None)
             else:
                 works = self._of_group(alike, rival)
-                waiting[line] = bool(works) and self._any_left(alike)
+                waiting[line] = bool(works) and (alike in self.blocked.groups)
             requeued += works
         return self._requeue(requeued)
 
@@ -117,47 +106,39 @@ class Sharing:
         """Count jobs, and those that were given tasks, as requeued; those that left the room are blocked again."""
         for work in self._given.values():
             self.blocked.discard(work.id)
-        for alike in self._passed:
-            self.blocked.return_passed(alike)
-        if not (works or self._given):
-            return works
-        rounds = {due: RequeueRound(self.offered, due) for due in (True, False)}
         works += self._given.values()
+        round_ = RequeueRound(self.offered, len(works))
         for work in works:
-            round_ = work.requeued_by = rounds[work.id in self._given and work.id not in self._beyond]
-            round_.untried += 1
+            work.requeued_by = round_
         self.blocked.untried += len(works)
         return works
 
     def _turn(self, alike: Alike, promise: Promise, *, alone: bool) -> tuple[list[Work], bool]:
         """Give the first job of a group some tasks; return jobs that need no turns, and whether the group may get more.
 
-        A job gets at once what is due to it, then one turn after another.
+        A job gets what is due to it, and more of room that stayed free for others in vain.
         """
         work, ranks = self.blocked.first(alike), self.blocked.ranks
-        due = ranks.ordering.due(work) if ranks.bounds else None
+        group = self.blocked.groups[alike]
+        jobs = len(group.works)
+        due = ranks.ordering.due(work, partial(group.alike, work.job.precedence)) if ranks.bounds else None
         if due is None and alone:
             works = self._of_group(alike, None)
-            return works, bool(works) and self._any_left(alike)
+            return works, bool(works) and (alike in self.blocked.groups)
         given = work.admitted or [0] * len(work.left)
-        most, jobs = work.left if due is None else within(work, due) or work.left, self.blocked.groups[alike].left
+        most = work.left if due is None else within(work, due) or work.left
         if due is not None and all(tasks <= had for tasks, had in zip(most, given, strict=True)):
-            seconds = ranks.ordering.beyond(work)
-            early = self.stayed < seconds or work.whose in self.blocked.trying or (seconds and work.id in self._beyond)
-            spare = None if early or self.stayed >= KEPT_SECONDS else ranks.ordering.spare(work)
-            if early or (spare is not None and not any(spare)):
+            if not ranks.ordering.beyond(work, self.stayed):
                 self.left = True
-                return [], self._end_turns(alike, work)
-            self._beyond.add(work.id)
-            # Room that others might use is given in one turn at a time: schedulers give it at the same moment.
-            due, jobs = None, 1 if seconds else jobs
-            most = work.left if spare is None else [had + more for had, more in zip(given, spare, strict=True)]
+                self.blocked.leave(alike)
+                return [], False
+            due, most = None, work.left
         tasks = [min(most_, left) - had for most_, left, had in zip(most, work.left, given, strict=True)]
         together = max(0, work.least - sum(given))
         may = not together or self._may_hold(work, tasks, together)
         turn = self._taken(work, tasks, jobs if due is None and not together else 0) if may else []
         if not any(turn):
-            return [], any(given) and self._end_turns(alike, work)
+            return [], any(given) and self._next(alike, work)
         if sum(turn) < together:
             turn = tasks  # all of a gang is tried: other machines may hold the rest
         promise(work, turn)
@@ -165,7 +146,7 @@ class Sharing:
         work.admitted = [had + more for had, more in zip(given, turn, strict=True)]
         self._given[work.id] = work
         if work.admitted == work.left:
-            return [], self._end_turns(alike, work)
+            return [], self._next(alike, work)
         self.blocked.put_again(alike, work)
         return [], True
 
@@ -197,19 +178,10 @@ class Sharing:
             if rest
         )
 
-    def _end_turns(self, alike: Alike, work: Work) -> bool:
+    def _next(self, alike: Alike, work: Work) -> bool:
         """Give a job no more; return whether others of its group may get some."""
-        if work.id not in self._given:
-            self._passed[alike] += 1
-            more = self.blocked.pass_over(alike)
-        else:
-            self.blocked.discard(work.id)
-            more = self._any_left(alike)
-        return more and self._passed.total() < MOST_PASSED
-
-    def _any_left(self, alike: Alike) -> bool:
-        group = self.blocked.groups.get(alike)
-        return group is not None and group.left > 0
+        self.blocked.discard(work.id)
+        return alike in self.blocked.groups
 
     def _of_group(self, alike: Alike, rival: Place | None) -> list[Work]:
         """Remove and return the jobs of a group before `rival` that may fit; deduct their room."""
@@ -220,7 +192,7 @@ class Sharing:
         budget = [int(_units(self.room, need, mask).sum()) for need, mask in zip(needs, masks, strict=True)]
         takes, requeued = [0] * len(groups), list[Work]()
         # Group by group: room that the first jobs cannot use must reach the next ones.
-        while self._any_left(alike) and max(budget) > 0:
+        while (alike in self.blocked.groups) and max(budget) > 0:
             key, tie, work = self.blocked.groups[alike].first()
             if requeued and rival is not None and (self.blocked.ranks.rank(alike[0]), key, tie) > rival:
                 break

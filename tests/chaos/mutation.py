@@ -201,7 +201,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("omega/simulation/simulated_store.py",
      "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
-    ("schedulers/queue/intake.py", "if len(self._streams) >= 2 * len(lanes.states) + 64:"):
+    ("schedulers/queue/intake.py", "if len(streams) >= 2 * len(states) + 64:"):
         "forgets lanes that are gone, of which nothing is read, one lane earlier",
     ("schedulers/queue/ready.py", "if work is not None or self.works.get(work.job.id) is work:"):
         "adds an entry of a job that was replaced, which its number excludes",

@@ -8,7 +8,9 @@ from hypothesis import given, settings, strategies as st
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
 from omega.cellstate.replies import Reply
+from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
+from omega.schedulers.fairshare.standings import EpochShares
 from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
@@ -54,6 +56,13 @@ def satisfaction(epoch: Epoch, pool: str, held: Sequence[int], need: Sequence[in
     return max(open_) if open_ else min(ratios.values())
 
 
+class ByEpoch(CellPools):
+    """The ordering by the shares of the epoch, whatever the jobs want by now."""
+
+    def _in_force(self, snapshot: Snapshot, now: float) -> EpochShares | None:
+        return self._standings.shares(snapshot)
+
+
 class World:
     """A queue, and what it should choose: all jobs, and what every pool holds by a count of its own."""
 
@@ -63,7 +72,7 @@ class World:
         self.copy.resources = ("cpu", "memory")
         self.copy.pools = Pools(tuple(Pool(f"p{i}") for i in range(POOLS)))
         self.number, self.parts = 0, parts
-        self.queue = Queue(CellPools())
+        self.queue = Queue(ByEpoch())
         self.jobs: dict[str, Work] = {}
         self.stored = {f"p{i}": [0, 0] for i in range(POOLS + 1)}
         self.taken: list[tuple[str, tuple[int, ...]]] = []

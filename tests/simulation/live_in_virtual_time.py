@@ -115,7 +115,7 @@ class LiveInVirtualTime:
 
     def run(self) -> TaskRecords:
         """Run until the horizon; return all starts."""
-        simulation, world, engine = self.simulation, self.world, self.world.engine
+        simulation, engine = self.simulation, self.world.engine
         simulation._begin()
         if simulation.pools.configured:
             simulation.clock.start()
@@ -132,8 +132,6 @@ class LiveInVirtualTime:
             while True:
                 if isinstance(effect, loop.Receive):
                     self._fetch_jobs(driver)
-                    if driver.snapshot.unnamed_since is not None:
-                        world.name_jobs()
                 effect = attempts.send(driver.answer(effect))
         except EndOfTime:
             pass

@@ -1,6 +1,6 @@
 """Policies of somebody else: they wrap others, and no part of Omega knows their classes."""
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar
@@ -37,20 +37,17 @@ class OwnOrdering(Ordering):
     def most(self, work: Work) -> int | None:
         return self.inner.most(work)
 
-    def due(self, work: Work) -> Sequence[int] | None:
-        return self.inner.due(work)
+    def due(self, work: Work, waiting: Callable[[], int]) -> Sequence[int] | None:
+        return self.inner.due(work, waiting)
 
-    def beyond(self, work: Work) -> float:
-        return self.inner.beyond(work)
+    def beyond(self, work: Work, stayed: float) -> bool:
+        return self.inner.beyond(work, stayed)
 
     def kin(self, lane: Hashable) -> Hashable | None:
         return self.inner.kin(lane)
 
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
         return self.inner.touched(whose)
-
-    def wait(self, work: Work, here: Collection[Hashable]) -> float:
-        return self.inner.wait(work, here)
 
 
 @dataclass

@@ -82,7 +82,7 @@ def test_the_page_names_every_method_and_attribute(section: str, protocols: tupl
 
 def test_the_page_names_the_parameters_of_a_scheduler_and_what_policies_get() -> None:
     text = named("Scheduler")
-    parameters = {each.name for each in fields(Scheduler) if each.init and each.name not in ("peers", "rng")}
+    parameters = {each.name for each in fields(Scheduler) if each.init and each.name not in ("ownership", "rng")}
     assert {name for name in parameters if not re.search(rf"\b{name}\b", text)} == set()
     assert {
         name for name in Peers._fields if not re.search(rf"\b{name}\b", named("What every policy may have"))

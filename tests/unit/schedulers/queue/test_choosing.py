@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.ordering.without_pools import FairUsers, Fifo, PrecedenceFifo
 from omega.schedulers.policies import NoPreemption, Ordering
-from omega.schedulers.queue.queue import LOOK_SECONDS, Queue, stagger
+from omega.schedulers.queue.queue import LOOK_SECONDS, Queue
 from omega.schedulers.queue.ranks import MANY, Ranks
 from omega.schedulers.queue.ready import Ready
 from omega.schedulers.work import Work
@@ -190,20 +190,9 @@ def test_a_requeued_job_that_stays_here_holds_its_room_until_it_was_tried() -> N
     assert [found.id for found in queue.choose(0.0, 9)] == ["j1"]
 
 
-def test_a_requeued_job_waits_for_the_turn_of_its_scheduler() -> None:
-    """Four schedulers with blocked jobs requeue theirs for the same freed room, spread over 40 ms."""
-    turns = [[stagger(number, 4, turn) for number in range(4)] for turn in range(2)]
-    assert turns == [[0.0, 0.01, 0.02, 0.03], [0.01, 0.02, 0.03, 0.0]]
-    assert stagger(0, 1, 7) == 0.0
-    queue = _requeued(0.03)
-    assert queue.choose(0.029, 9) == []
-    assert [found.id for found in queue.choose(0.03, 9)] == ["j0"]
-
-
-def _requeued(seconds: float = 0.0) -> Queue:
+def _requeued() -> Queue:
     """A queue in which j0 was requeued for freed room, and j1 is blocked."""
     queue, copy = Queue(Fifo()), snapshot((0, 0))
-    queue.stagger = seconds
     for i in range(2):
         queue.block(work(ONE, name=f"j{i}", order=i))
     copy.freed()

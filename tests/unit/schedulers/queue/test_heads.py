@@ -15,8 +15,7 @@ from omega.cellstate.pools import Epoch, Leaf, Pool, Pools, PoolShare
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
-from omega.schedulers.ordering.cell_pools import WAIT_SECONDS, CellPools
-from omega.schedulers.ordering.jobs_due import UNNAMED_SECONDS
+from omega.schedulers.ordering.cell_pools import CellPools
 from omega.schedulers.policies import NoPreemption, Ordering
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
@@ -116,7 +115,10 @@ def epoch_of(**shares: float) -> Epoch:
         )
         for name, share in shares.items()
     }  # fmt: skip
-    return Epoch(number=1, version=1, pools_version=1, at_ms=0, by="ada", totals={"default": (100,)}, pools=pools)
+    return Epoch(
+        number=1, version=1, pools_version=1, at_ms=0, by="ada", totals={"default": (100,)}, pools=pools,
+        asked=dict.fromkeys(shares, (10_000,)),
+    )  # fmt: skip
 
 
 def naming(epoch: Epoch, *works: Work) -> Epoch:
@@ -134,7 +136,7 @@ def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() 
     copy: Snapshot = snapshot((100,))
     found = batch()
     jobs = [
-        work(((40,), 1), name=name, order=order, pool=name[0], precedence=order)
+        work(((20,), 1), name=name, order=order, pool=name[0], precedence=order)
         for order, name in enumerate(("a1", "a2", "b1", "b2"))
     ]
     found.take(jobs)
@@ -153,50 +155,7 @@ def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() 
     assert not found.preemption.evicts
 
 
-def test_room_above_a_share_is_left_for_a_moment_to_a_pool_below_its_own_and_not_twice_in_vain() -> None:
-    copy, rich, poor = snapshot((100,)), work(((40,), 1), name="a1", pool="a"), ("b", "", (True,))
-    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
-    copy.usage.change(("a", ""), (40,), (40,))
-    copy.usage.change(("b", ""), (10,), (40,))
-    policy = CellPools()
-    policy.observe(copy, 1.0)
-    assert policy.wait(rich, [poor]) == 0.0, "this scheduler has jobs of b itself"
-    assert policy.wait(rich, []) == WAIT_SECONDS
-    policy.observe(copy, 1.04)
-    assert policy.wait(rich, []) == WAIT_SECONDS, "further room is left as long"
-    policy.observe(copy, 1.06)
-    assert policy.wait(rich, []) == WAIT_SECONDS, "a took nothing, so b did not leave anything"
-    copy.usage.change(("a", ""), (5,), (-5,))
-    policy.observe(copy, 1.2)
-    assert policy.wait(rich, []) == 0.0, "a took room that b left"
-    other = work(((40,), 1), name="a2", pool="a")
-    assert policy.wait(other, []) == 0.0, "b is not waited for again"
-    copy.usage.change(("b", ""), (10,), (0,))
-    policy.observe(copy, 2.0)
-    assert policy.wait(other, []) == WAIT_SECONDS, "it started a task meanwhile"
-    copy.usage.change(("a", ""), (-45,), (0,))
-    policy.observe(copy, 2.1)
-    assert policy.wait(work(((5,), 1), name="a3", pool="a"), []) == 0.0, "a stays within its share"
-    assert policy.wait(work(((5,), 11), name="a4", pool="a"), []) == WAIT_SECONDS, "all its tasks would lift it above"
-
-
-def test_room_above_a_guarantee_is_left_to_a_pool_below_its_own() -> None:
-    copy, rich = snapshot((100,)), work(((10,), 1), name="a1", pool="a")
-    copy.pools = Pools((Pool("a"), Pool("b")))
-    epoch = epoch_of(a=0.7, b=0.7)
-    sure = {name: replace(share, guarantee=(0.5,)) for name, share in epoch.pools.items()}
-    copy.epoch = replace(epoch, pools=sure)
-    copy.usage.change(("a", ""), (50,), (40,))
-    copy.usage.change(("b", ""), (40,), (40,))
-    policy = CellPools()
-    policy.observe(copy, 1.0)
-    assert policy.wait(rich, []) == WAIT_SECONDS
-    copy.usage.change(("b", ""), (10,), (-10,))
-    policy.observe(copy, 2.0)
-    assert policy.wait(rich, []) == 0.0, "b has its guarantee"
-
-
-def test_pools_of_jobs_that_are_requeued_together_leave_nothing_to_each_other() -> None:
+def test_freed_room_goes_to_the_pool_below_its_share() -> None:
     copy = snapshot((100,))
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.1, b=0.9)
     queue, jobs = Queue(CellPools()), [work(((60,), 1), name=name, pool=name) for name in ("a", "b")]
@@ -207,7 +166,7 @@ def test_pools_of_jobs_that_are_requeued_together_leave_nothing_to_each_other() 
     queue.observe(copy, 1.0)
     copy.apply(Reply(Position(2, "t"), full=False, rows=np.array([[0, 2, MachineState.UP, 0, 200, 0]])))
     queue.requeue(copy, NoPreemption(), Random(1), 1.0)
-    assert sorted(found.id for found in queue.choose(1.0, 9)) == ["a", "b"]
+    assert [found.id for found in queue.choose(1.0, 9)] == ["b"]
 
 
 def test_what_a_requeued_job_may_get_counts_until_the_next_choice_only() -> None:
@@ -228,66 +187,32 @@ def test_what_a_requeued_job_may_get_counts_until_the_next_choice_only() -> None
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_without_an_epoch_jobs_start_after_two_seconds_by_the_weights_and_guarantees_of_the_tree(
-    published: bool,
-) -> None:
+def test_jobs_that_no_epoch_has_start_by_the_weights_and_guarantees_of_the_tree(published: bool) -> None:
     """The same when the last epoch was published before the jobs came, and gives their pools nothing."""
     copy, queue = snapshot(*[(12,)] * 10), Queue(CellPools())
     inner = Pool("team"), Pool("a", "team", weight=3.0), Pool("b", "team"), Pool("c", guarantee={"cpu": 80})
     copy.pools, copy.resources = Pools(inner), ("cpu",)
-    copy.epoch = epoch_of(a=0.0, b=0.0, c=0.0) if published else None
+    copy.epoch = replace(epoch_of(a=0.0, b=0.0, c=0.0), asked={}) if published else None
     jobs = [work(((1,), 1), name=f"{pool}{order}", order=order, pool=pool) for pool in "abc" for order in range(120)]
     for pool in "abc":
         copy.usage.change((pool, ""), (0,), (1_000,))
     queue.ready.add_all(jobs)
     queue.observe(copy, 0.0)
-    assert queue.choose(0.0, 120) == [], "each waits for an epoch that names it"
-    queue.observe(copy, UNNAMED_SECONDS + 0.1)
-    queue.requeue(copy, NoPreemption(), Random(1), UNNAMED_SECONDS + 0.1)
-    started = Counter(found.pool for found in queue.choose(UNNAMED_SECONDS + 0.1, 120))
+    started = Counter(found.pool for found in queue.choose(0.0, 120))
     assert started == {"c": 100, "a": 15, "b": 5}, "80 of 120 are guaranteed, c takes half of the rest; then 3 to 1"
-    copy.epoch = naming(epoch_of(a=0.5, b=0.5, c=0.0), *jobs)
+    copy.epoch = epoch_of(a=0.5, b=0.5, c=0.0)
     queue.observe(copy, 3.0)
     queue.requeue(copy, NoPreemption(), Random(1), 3.0)
-    assert {found.pool for found in queue.choose(3.0, 4)} == {"a", "b"}, "the published shares hold from then on"
+    assert {found.pool for found in queue.choose(3.0, 4)} == {"a", "b"}, "an epoch that has them holds from then on"
 
 
 @pytest.mark.parametrize(("wanted", "taken"), [(60, 0), (20, 40), (0, 60)])
-def test_without_an_epoch_a_pool_with_its_share_leaves_what_another_lacks(wanted: int, taken: int) -> None:
+def test_a_pool_with_its_share_leaves_what_another_lacks(wanted: int, taken: int) -> None:
     """The other pool's jobs are another scheduler's; 60 of 120 are due to each, and one holds its 60."""
     copy, queue = snapshot(*[(12,)] * 10), Queue(CellPools())
     copy.pools, copy.resources = Pools((Pool("a"), Pool("b"))), ("cpu",)
-    copy.epoch = epoch_of(a=0.0, b=0.0)
     copy.usage.change(("a", ""), (60,), (1_000,))
     copy.usage.change(("b", ""), (0,), (wanted,))
     queue.ready.add_all([work(((1,), 1), name=f"a{order}", order=order, pool="a") for order in range(120)])
     queue.observe(copy, 0.0)
-    queue.choose(0.0, 120)
-    started = list[Work]()
-    for look in range(10):
-        late = UNNAMED_SECONDS + 0.1 * (1 + look)
-        queue.observe(copy, late)
-        queue.requeue(copy, NoPreemption(), Random(1), late)
-        started = started or queue.choose(late, 120)
-    assert len(started) == taken
-
-
-def test_a_job_that_may_evict_waits_for_the_turn_of_its_scheduler_and_leaves_room_that_is_freed_meanwhile() -> None:
-    copy = snapshot((100,))
-    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
-    copy.usage.change(("a", ""), (50,), (10,))
-    copy.usage.change(("b", ""), (50,), (10,))
-    queue = Queue(CellPools())
-    queue.stagger = 0.02
-    blocked = work(((10,), 1), name="a1", pool="a")
-    blocked.again = 1.0
-    copy.freed()
-    queue.block(blocked)
-    queue.observe(copy, 1.0)
-    queue.requeue(copy, NoPreemption(), Random(1), 1.0)
-    assert queue.choose(1.01, 9) == []
-    copy.usage.change(("b", ""), (-10,), (0,))
-    queue.observe(copy, 1.02)
-    assert queue.choose(1.03, 9) == [], "b lost a task, and its scheduler may start another one"
-    queue.observe(copy, 1.09)
-    assert [found.id for found in queue.choose(1.09, 9)] == ["a1"]
+    assert len(queue.choose(0.0, 120)) == taken

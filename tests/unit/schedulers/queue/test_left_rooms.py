@@ -8,8 +8,7 @@ import pytest
 
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.queue.left_room import OFFERED_SECONDS, LeftRooms
-from omega.schedulers.queue.shapes import EquivalentJobs
-from omega.testing import snapshot, work
+from omega.testing import snapshot
 from tests.unit.schedulers.drive import say
 
 LEAST = np.array([2, 1])
@@ -96,16 +95,3 @@ def test_each_amount_of_left_room_belongs_to_one_time(seed: int) -> None:
         waits = [at + OFFERED_SECONDS[turns] for at, turns, _ in times.rooms]
         assert table.next_due() == min(waits, default=None)
     assert offers > 9
-
-
-def test_jobs_that_are_passed_over_keep_their_places() -> None:
-    group = EquivalentJobs()
-    for order, name in enumerate("abc"):
-        group.put((0.0, order), work(((1, 1), 1), name=name, order=order))
-    group.put((0.0, 0), group.first()[2])  # again at its place: it has two entries
-    group.pass_first()
-    assert group.first()[2].id == "b"
-    group.pass_first()
-    assert (group.first()[2].id, group.left) == ("c", 1)
-    assert [each.id for each in group.return_passed()] == ["a", "b"]
-    assert (group.first()[2].id, group.left) == ("a", 3)

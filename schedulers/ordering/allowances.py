@@ -1,0 +1,214 @@
+"""What a leaf pool may take now: what it lacks of its share, and room that no pool below its share wants.
+
+docs/pool-rules.md. Amounts are in the cell's smallest units. Use and demand of all pools come with each snapshot, so
+every scheduler finds the same without asking another one.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import add, mul, sub
+
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.pools import NOBODY
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.usage import times
+from omega.schedulers.fairshare.standings import EpochShares, Standings
+from omega.schedulers.policies import PlaceIn, only_one
+from omega.schedulers.work import Work, fitting
+
+KEPT_SECONDS = 1.0
+"""Time in seconds for which room is kept for pools below their shares; then jobs of other pools may take it, too."""
+MORE = 2
+"""How many times as much room as the jobs without a turn were to have begins turns anew."""
+_SMALL = 1e-6
+
+
+class Allowances:
+    """Follows shares and the snapshot. Without shares nothing bounds a pool."""
+
+    def __init__(self) -> None:
+        """Bound nothing yet."""
+        self.place_in: PlaceIn = only_one
+        self._shares: EpochShares | None = None
+        self._snapshot: Snapshot | None = None
+        self._plain = True
+        self._vain: dict[str, Resources] = {}
+        """Leaf pools that left room which was kept for them, and what they held then or the least since."""
+        self._parts: dict[str, tuple[int, int]] = {}
+        """By leaf pool: the jobs that have not had a turn, and the tasks for them."""
+        self._wanted: list[int] = []
+        """What all jobs want, at the last look at the snapshot."""
+        self._lacks: dict[Resources, tuple[dict[str, list[float]], list[float]]] = {}
+        """By the need of a task: what leaf pools lack, in whole tasks of it, and the sum."""
+
+    def observe(self, shares: EpochShares | None, snapshot: Snapshot) -> None:
+        """Record the shares in force and the snapshot."""
+        if shares is not self._shares:
+            self._shares = shares
+            # The amounts of all machines bound a job of a tree of all machines and without limits.
+            self._plain = shares is None or not (shares.pools.divided or shares.pools.limited)
+        self._snapshot, usage = snapshot, snapshot.usage
+        self._wanted = list(usage.wanted())
+        self._lacks.clear()
+        for leaf, least in list(self._vain.items()):
+            held = usage.of_leaf(leaf)
+            if any(has > was for has, was in zip(held, least, strict=True)):
+                del self._vain[leaf]
+            else:
+                self._vain[leaf] = held
+
+    def suffices(self) -> bool:
+        """Return whether what no job holds is enough for all that jobs want."""
+        if self._snapshot is None or not self._plain:
+            return False
+        usage = self._snapshot.usage
+        free = zip(usage.capacity, usage.held(), self._wanted, strict=True)
+        return all(has - held >= wants for has, held, wants in free)
+
+    def ample(self) -> Sequence[int] | None:
+        """Return what all jobs may hold while nothing is short; None: that is not known."""
+        if self._snapshot is None or not self._plain:
+            return None
+        return list(map(sub, self._snapshot.usage.capacity, self._wanted))
+
+    def due(self, work: Work, waiting: Callable[[], int]) -> Sequence[int] | None:
+        """Return how many tasks of each group of a job may take room, those that it was given included; None: all.
+
+        Of so many jobs of a leaf pool that wait each gets a part: then the one that holds least is next.
+        """
+        shares, snapshot = self._shares, self._snapshot
+        if shares is None or snapshot is None or self.suffices():
+            return None
+        operators = shares.pools.operators_from
+        if operators is not None and work.job.precedence >= operators:
+            return None
+        leaf = leaf_of(*work.whose)
+        need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
+        room = self._room(shares, snapshot, leaf, need)
+        room = self._part(leaf, room, need, waiting, whole=work.least > 0)
+        if work.admitted is not None:
+            room = list(map(add, room, _amounts(work, work.admitted)))
+        due = fitting(work, room)
+        return None if due == work.left else due
+
+    def _part(
+        self, leaf: str, room: list[float], need: Resources, waiting: Callable[[], int], *, whole: bool
+    ) -> list[float]:
+        """Return a job's part of the room of a leaf pool: the same for each of so many that wait, in turn.
+
+        A job that is placed as a whole has a turn, too, without a bound.
+        """
+        if all(has >= wants for has, wants in zip(room, self._wants(leaf), strict=True)):
+            return room
+        fits = min([int(has // amount) for has, amount in zip(room, need, strict=True) if amount], default=0)
+        if fits <= 1:
+            return room
+        turns, left = self._parts.get(leaf, (0, 0))
+        jobs = waiting()
+        if turns < 1 or fits > MORE * left + 1:
+            turns = jobs
+        tasks = -(-fits // min(turns, jobs))
+        self._parts[leaf] = turns - 1, fits - tasks
+        if whole:
+            return room
+        return [min(has, tasks * amount) if amount else has for has, amount in zip(room, need, strict=True)]
+
+    def _wants(self, leaf: str) -> Sequence[int]:
+        """Return what the jobs of a leaf pool want, without what this scheduler claims for them now."""
+        if self._snapshot is None:
+            return ()
+        usage = self._snapshot.usage
+        return list(map(sub, usage.wanted_by_leaf(leaf), usage.claimed_by_leaf(leaf)))
+
+    def _room(self, shares: EpochShares, snapshot: Snapshot, leaf: str, need: Resources) -> list[float]:
+        """Return the amounts that a leaf pool may take now: its part of them, where it has several owners."""
+        free, lacks = self._free(leaf), self._lack(shares, snapshot, leaf)
+        each, together = self._others(shares, snapshot, need)
+        mine = each.get(leaf)
+        kept = together if mine is None else map(sub, together, mine)
+        room = [max(lack, has - keep) for has, lack, keep in zip(free, lacks, kept, strict=True)]
+        owners = self.place_in(leaf)[1]
+        if owners > 1:
+            room = [max(has / owners, min(has, amount)) for has, amount in zip(room, need, strict=True)]
+        return room
+
+    def _others(
+        self, shares: EpochShares, snapshot: Snapshot, need: Resources
+    ) -> tuple[dict[str, list[float]], list[float]]:
+        """Return what each leaf pool lacks, in whole tasks, and the sum; as at the last look at the snapshot."""
+        found = self._lacks.get(need)
+        if found is None:
+            each = dict[str, list[float]]()
+            for leaf in snapshot.usage.wanted_by_leaves():
+                if leaf not in self._vain:
+                    lacks = self._lack(shares, snapshot, leaf)
+                    pairs = zip(lacks, need, strict=True)
+                    whole = [lack // amount * amount if amount else lack for lack, amount in pairs]
+                    if any(whole):
+                        each[leaf] = whole
+            together = [0.0] * len(need)
+            for whole in each.values():
+                together = list(map(add, together, whole))
+            found = self._lacks[need] = each, together
+        return found
+
+    def _lack(self, shares: EpochShares, snapshot: Snapshot, leaf: str) -> list[float]:
+        """Return what a leaf pool wants of what it lacks of its share."""
+        lacks = map(sub, shares.due(leaf or NOBODY), snapshot.usage.of_leaf(leaf))
+        return [max(0.0, min(wants, lack + _SMALL)) for wants, lack in zip(self._wants(leaf), lacks, strict=True)]
+
+    def beyond(self, work: Work, stayed: float) -> bool:
+        """Return whether a job takes more than is due of room that stayed free for so long (seconds).
+
+        For pools that left such room although it was kept for them, none is kept until they start a task.
+        """
+        shares, snapshot = self._shares, self._snapshot
+        if shares is None or snapshot is None or stayed < KEPT_SECONDS:
+            return False
+        need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
+        each, _ = self._others(shares, snapshot, need)
+        own = leaf_of(*work.whose)
+        self._vain.update((leaf, snapshot.usage.of_leaf(leaf)) for leaf in each if leaf != own)
+        self._lacks.clear()
+        return True
+
+    def _free(self, leaf: str) -> list[float]:
+        """Return what is free on the machines of a leaf pool's tree, below the limits of the pool and those above."""
+        shares, snapshot = self._shares, self._snapshot
+        if shares is None or snapshot is None:
+            return []
+        usage = snapshot.usage
+        if self._plain:
+            return [has - held for has, held in zip(usage.capacity, usage.held(), strict=True)]
+        standings, pools = Standings(shares, snapshot), shares.pools
+        tree = pools.tree_of(shares.path(leaf)[-1]) if shares.path(leaf) else pools.trees[0]
+        free = [float(total) for total in shares.epoch.totals[tree.name]]
+        for each in usage.leaves():
+            path = shares.path(each)
+            if path and pools.tree_of(path[-1]) is tree:
+                free = [has - held for has, held in zip(free, usage.of_leaf(each), strict=True)]
+        for pool in pools.chain(leaf or NOBODY):
+            used = standings.used(pool.name)
+            for d, name in enumerate(snapshot.resources):
+                if name in pool.upper:
+                    free[d] = min(free[d], pool.upper[name] - used[d])
+        return free
+
+
+def _amounts(work: Work, tasks: Sequence[int]) -> Sequence[int]:
+    """Return the amounts of so many tasks of each group of a job."""
+    if len(tasks) == 1:
+        return times(work.job.groups[0].need, tasks[0])
+    needs = zip(*(group.need for group in work.job.groups), strict=True)
+    return [sum(map(mul, tasks, amounts)) for amounts in needs]
+
+
+def held_part(work: Work, capacity: Resources) -> float:
+    """The largest part of a resource that a job holds or is given: of equal jobs the one with least comes first."""
+    most = 0.0
+    for group, admitted in enumerate(work.admitted or [0] * len(work.left)):
+        tasks = work.holds(group) + admitted
+        if tasks:
+            parts = (amount / total for amount, total in zip(work.need(group), capacity, strict=True) if total)
+            most += tasks * max(parts, default=0.0)
+    return most
