@@ -270,7 +270,7 @@ class JobRow(Noted):
             self.need, self.unplaced = packed_need(groups[0].need), groups[0].count
         else:
             self.need, self.unplaced = -1, sent.total
-        self.placements = ()
+        self.placements, self.tasks = (), 0
 
     @property
     def groups(self) -> list[GroupRow]:
@@ -282,6 +282,9 @@ class JobRow(Noted):
                 g = self.made[0]
                 g.placed, g.unplaced, g.waiting = g.unplaced, 0, NONE
                 Block(g, 0, self.placements, self.machines, None, self.tasks)
+            elif self.tasks:  # it was placed as a whole, and ended
+                g = self.made[0]
+                g.finished, g.unplaced, g.waiting = g.unplaced, 0, NONE
         return self.made
 
     @groups.setter

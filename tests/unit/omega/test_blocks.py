@@ -149,3 +149,18 @@ def test_a_job_that_is_deleted_at_once_is_answered_whole(log: bool) -> None:
     stopped = cell.jobs.stop("a", 1, "ada")
     assert (stopped.state, [group.stopped for group in stopped.groups]) == (JobState.STOPPED, [3])
     assert cell.jobs.all() == []
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["unasked", "asked before"])
+def test_a_kept_job_that_ended_as_a_whole_says_so(asked: bool) -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")), keep_jobs=9, log=False, mailboxes=False, counted=False)
+    cell.executors.register("e0", "n", 600_000, 0)
+    cell.machines.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.jobs.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
+    _, placed = carry_out(cell, Transaction("a", ClaimColumns([0, 0])), 0, "batch/0")
+    if asked:
+        assert [job.groups[0].placed for job in cell.jobs.all()] == [2]
+    assert end_block(cell, placed[0], 1) == 2
+    (job,) = cell.jobs.all()
+    counts = job.groups[0].placed, job.groups[0].finished, job.groups[0].unplaced
+    assert (job.state, *counts) == (JobState.DONE, 0, 2, 0)
