@@ -71,7 +71,10 @@ class Usage:
         self._unused = 0
         self.generation = 0
         """How often sums were rebuilt: a sum that `sum_of_leaf` returned before is no longer updated."""
+        self._wanting: list[int] = [0] * dimensions
+        """What all jobs want."""
         self._touched = set[Account]()
+        self._moved = set[Account]()
         self._landing: list[Account] = []
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
@@ -123,7 +126,7 @@ class Usage:
 
     def wanted(self) -> Resources:
         """Return the sum of all unplaced tasks, as of the last sync."""
-        return tuple(map(sum, zip(self._nothing, *self._leaf_wants().values(), strict=True)))
+        return tuple(self._wanting)
 
     def claimed_by_leaf(self, leaf: str) -> Resources:
         """Return the sum of this scheduler's own claims for a leaf pool: `wanted_by_leaf` counts them still."""
@@ -172,6 +175,7 @@ class Usage:
         account = self._accounts.get(whose)
         if account is None:
             account = self._accounts[whose] = Account(whose, len(self._nothing))
+            account.wants.append(self._wanting)
             for axis in self._held:
                 self._add_to(axis, account)
             if self._wants is not None:
@@ -213,7 +217,7 @@ class Usage:
         self._unused, self._held, self._wants = 0, {}, None
         self.generation += 1
         for each in self._accounts.values():
-            each.sums, each.wants = [each.held], [each.wanted]
+            each.sums, each.wants = [each.held], [each.wanted, self._wanting]
 
     # Updates by the snapshot and the scheduler
 
@@ -238,6 +242,7 @@ class Usage:
             self._add(account, tuple(map(sub, held, had)))
         if wanted != wanted_before:
             more = tuple(map(sub, wanted, wanted_before))
+            self._moved.add(account)
             for sums in account.wants:
                 _increase(sums, more)
 
@@ -265,8 +270,14 @@ class Usage:
         accounts, self._touched = self._touched, set()
         return {account.whose for account in accounts}
 
+    def moved_leaves(self) -> set[str]:
+        """Return, once, the leaf pools whose use or demand changed since the last call."""
+        accounts, self._moved = self._moved, set()
+        return {leaf_of(*account.whose) for account in accounts}
+
     def _add(self, account: Account, amounts: Resources, sign: int = 1) -> None:
         self._touched.add(account)
+        self._moved.add(account)
         if sign < 0:
             amounts = tuple(map(neg, amounts))
         self._changes.append(amounts)

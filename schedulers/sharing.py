@@ -106,6 +106,7 @@ class Ownership:
     members: tuple[str, ...]
     owners: Mapping[str, tuple[str, ...]] | None = None
     _masks: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    _places: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def number(self) -> int:
@@ -139,5 +140,9 @@ class Ownership:
 
     def place_in(self, leaf: str) -> tuple[int, int]:
         """Return the number of this scheduler among the owners of a leaf pool, and how many these are."""
-        owners = self.owners_of(leaf)
-        return owners.index(self.member) if self.member in owners else 0, len(owners)
+        place = self._places.get(leaf)
+        if place is None:
+            owners = self.owners_of(leaf)
+            number = owners.index(self.member) if self.member in owners else 0
+            place = self._places[leaf] = number, len(owners)
+        return place

@@ -270,7 +270,7 @@ class JobRow(Noted):
             self.need, self.unplaced = packed_need(groups[0].need), groups[0].count
         else:
             self.need, self.unplaced = -1, sent.total
-        self.placements, self.tasks = (), 0
+        self.placements = ()
 
     @property
     def groups(self) -> list[GroupRow]:
@@ -280,11 +280,12 @@ class JobRow(Noted):
             self.made = [GroupRow(self, i, group, group.count) for i, group in enumerate(asked)]
             if self.placements:
                 g = self.made[0]
-                g.placed, g.unplaced, g.waiting = g.unplaced, 0, NONE
-                Block(g, 0, self.placements, self.machines, None, self.tasks)
-            elif self.tasks:  # it was placed as a whole, and ended
-                g = self.made[0]
-                g.finished, g.unplaced, g.waiting = g.unplaced, 0, NONE
+                total, g.unplaced, g.waiting = g.unplaced, 0, NONE
+                if self.placed:
+                    g.placed = total
+                    Block(g, 0, self.placements, self.machines, None, self.tasks)
+                else:
+                    g.finished = total
         return self.made
 
     @groups.setter

@@ -141,7 +141,7 @@ def _end_whole(c: State, j: JobRow, at_ms: int) -> int:
     for machine in machines:
         free[machine] += need
     total, lane = j.tasks, j.lane
-    j.placed, j.placements = 0, ()
+    j.placed = 0
     kind.used -= need * total
     kind.jobs -= 1
     if c.numbered and c.release_moves_number:

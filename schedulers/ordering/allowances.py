@@ -4,20 +4,22 @@ docs/pool-rules.md. Amounts are in the cell's smallest units. Use and demand of 
 every scheduler finds the same without asking another one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import add, mul, sub
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import NOBODY
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.usage import times
+from omega.cellstate.usage import Usage, times
 from omega.schedulers.fairshare.standings import EpochShares, Standings
 from omega.schedulers.policies import PlaceIn, only_one
 from omega.schedulers.work import Work, fitting
 
 KEPT_SECONDS = 1.0
 """Time in seconds for which room is kept for pools below their shares; then jobs of other pools may take it, too."""
+MOST_NEEDS = 8
+"""Needs of tasks for which what pools lack is kept."""
 MORE = 2
 """How many times as much room as the jobs without a turn were to have begins turns anew."""
 _SMALL = 1e-6
@@ -43,17 +45,24 @@ class Allowances:
 
     def observe(self, shares: EpochShares | None, snapshot: Snapshot) -> None:
         """Record the shares in force and the snapshot."""
-        if shares is not self._shares:
-            self._shares = shares
+        usage = snapshot.usage
+        moved = usage.moved_leaves()
+        if shares is not self._shares or snapshot is not self._snapshot or len(self._lacks) > MOST_NEEDS:
+            self._shares, self._snapshot = shares, snapshot
             # The amounts of all machines bound a job of a tree of all machines and without limits.
             self._plain = shares is None or not (shares.pools.divided or shares.pools.limited)
-        self._snapshot, usage = snapshot, snapshot.usage
+            self._lacks.clear()
         self._wanted = list(usage.wanted())
-        self._lacks.clear()
+        self._follow_vain(usage)
+        if shares is not None and self._lacks:
+            self._count(shares, snapshot, moved)
+
+    def _follow_vain(self, usage: Usage) -> None:
         for leaf, least in list(self._vain.items()):
             held = usage.of_leaf(leaf)
             if any(has > was for has, was in zip(held, least, strict=True)):
                 del self._vain[leaf]
+                self._lacks.clear()
             else:
                 self._vain[leaf] = held
 
@@ -122,7 +131,7 @@ class Allowances:
 
     def _room(self, shares: EpochShares, snapshot: Snapshot, leaf: str, need: Resources) -> list[float]:
         """Return the amounts that a leaf pool may take now: its part of them, where it has several owners."""
-        free, lacks = self._free(leaf), self._lack(shares, snapshot, leaf)
+        free, lacks = self._free(leaf), self._lack(shares, snapshot, leaf, need)
         each, together = self._others(shares, snapshot, need)
         mine = each.get(leaf)
         kept = together if mine is None else map(sub, together, mine)
@@ -136,26 +145,37 @@ class Allowances:
         self, shares: EpochShares, snapshot: Snapshot, need: Resources
     ) -> tuple[dict[str, list[float]], list[float]]:
         """Return what each leaf pool lacks, in whole tasks, and the sum; as at the last look at the snapshot."""
-        found = self._lacks.get(need)
-        if found is None:
-            each = dict[str, list[float]]()
-            for leaf in snapshot.usage.wanted_by_leaves():
-                if leaf not in self._vain:
-                    lacks = self._lack(shares, snapshot, leaf)
-                    pairs = zip(lacks, need, strict=True)
-                    whole = [lack // amount * amount if amount else lack for lack, amount in pairs]
-                    if any(whole):
-                        each[leaf] = whole
-            together = [0.0] * len(need)
-            for whole in each.values():
-                together = list(map(add, together, whole))
-            found = self._lacks[need] = each, together
-        return found
+        if need not in self._lacks:
+            self._lacks[need] = {}, [0.0] * len(need)
+            self._count(shares, snapshot, snapshot.usage.wanted_by_leaves(), need)
+        return self._lacks[need]
 
-    def _lack(self, shares: EpochShares, snapshot: Snapshot, leaf: str) -> list[float]:
-        """Return what a leaf pool wants of what it lacks of its share."""
-        lacks = map(sub, shares.due(leaf or NOBODY), snapshot.usage.of_leaf(leaf))
-        return [max(0.0, min(wants, lack + _SMALL)) for wants, lack in zip(self._wants(leaf), lacks, strict=True)]
+    def _count(
+        self, shares: EpochShares, snapshot: Snapshot, leaves: Iterable[str], only: Resources | None = None
+    ) -> None:
+        """Count again what some leaf pools lack."""
+        tables = self._lacks if only is None else {only: self._lacks[only]}
+        for leaf in leaves:
+            for need, (each, together) in tables.items():
+                lacks = [0.0] * len(need) if leaf in self._vain else self._lack(shares, snapshot, leaf, need)
+                pairs = zip(lacks, need, strict=True)
+                whole = [lack // amount * amount if amount else lack for lack, amount in pairs]
+                before = each.pop(leaf, None)
+                if any(whole):
+                    each[leaf] = whole
+                elif before is None:
+                    continue
+                for d, amount in enumerate(whole):
+                    together[d] += amount - (before[d] if before else 0.0)
+
+    def _lack(self, shares: EpochShares, snapshot: Snapshot, leaf: str, need: Resources) -> list[float]:
+        """Return what a leaf pool wants of what it lacks of its share; one that holds nothing lacks a whole task."""
+        held, wants = snapshot.usage.of_leaf(leaf), self._wants(leaf)
+        lacks = map(sub, shares.due(leaf or NOBODY), held)
+        lacking = [max(0.0, min(most, lack + _SMALL)) for most, lack in zip(wants, lacks, strict=True)]
+        if any(held) or not any(lacking):
+            return lacking
+        return [max(lack, min(most, amount)) for lack, most, amount in zip(lacking, wants, need, strict=True)]
 
     def beyond(self, work: Work, stayed: float) -> bool:
         """Return whether a job takes more than is due of room that stayed free for so long (seconds).
