@@ -335,10 +335,8 @@ class LiveDriver:
         # Most of them ended or are placed: only the others are read with all their fields.
         read = self._patiently(lambda: self.cell.jobs.by_id(effect.jobs)) if effect.jobs else {}
         for job_id, known in read.items():
-            if not self.ownership.owns(job_id, leaf_of_job(known.spec)):
-                continue
             job = self._patiently(partial(self.cell.jobs.get, job_id)) if known.pending else None
-            if job is not None and job.pending:
+            if job is not None and job.pending and self.ownership.owns(job_id, leaf_of_job(job.spec)):
                 self._jobs = [*self._jobs, PendingJob(0, job)]
 
     def _abandon(self, job_id: str) -> None:

@@ -1,5 +1,7 @@
 """The live scheduler on a cell where nothing goes wrong but competition."""
 
+from dataclasses import replace
+
 import pytest
 
 from omega.cellstate.errors import Duplicate
@@ -236,15 +238,18 @@ def test_buckets_of_others_are_left_alone_and_come_back_when_those_leave() -> No
 
 
 @pytest.mark.parametrize("mine", [True, False])
-def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool) -> None:
+@pytest.mark.parametrize("pool", ["", "a"])
+def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool, pool: str) -> None:
     rig = Rig(*ROOMY)
-    rig.submit(spec("shared", 6))
+    if pool:
+        rig.live.ownership = Ownership("batch/0", ("batch/0", "batch/1"), {"": ("batch/1",), "a": ("batch/0",)})
+    rig.submit(spec("shared", 6, spec={"pool": pool} if pool else {}))
     rig.until_commit()
     assert rig.foreign("shared", 0, 6) is Verdict.PLACED
     rig.until(lambda: rig.effect == Reread(("shared",), ()))
     rig.end("shared", how=EndKind.EVICTED)
     if not mine:
-        rig.live.ownership = NOTHING
+        rig.live.ownership = replace(NOTHING, owners={"": ("batch/1",), "a": ("batch/1",)})
     rig.step()
     rig.rest()
     assert rig.left("shared") == (0 if mine else 6)
