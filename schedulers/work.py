@@ -337,7 +337,12 @@ class Work:
         return placed - self.ended[group] if self.ended else placed
 
     def learn(self, placed: Sequence[int]) -> bool:
-        """Take over from the store how many tasks of each group run; return whether this scheduler knew less."""
+        """Take over from the store how many tasks of each group run; return whether this scheduler knew less.
+
+        Nothing is taken over where the store has the job with other groups: after an update, or in a dry run of one.
+        """
+        if len(placed) != len(self.left):
+            return False
         before = [self.holds(group) for group in range(len(self.left))]
         if before == list(placed):
             return False

@@ -63,3 +63,11 @@ def test_the_work_of_a_new_job_has_every_field_as_a_call_of_the_class_sets_it() 
     assert {each.name: getattr(found, each.name) for each in fields(Work)} == {
         each.name: getattr(called, each.name) for each in fields(Work)
     }
+
+
+def test_counts_of_other_groups_than_its_own_are_passed_over() -> None:
+    """An update gave the job another group since, or is planned to."""
+    found = work("a", group((1, 1), 4))
+    assert not found.learn([1, 2])
+    assert found.learn([1])
+    assert found.holds(0) == 1
