@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omega.cellstate.fairness import leaf_of
-from omega.cellstate.lanes import Lanes
+from omega.cellstate.lanes import Lane, Lanes, LaneState
 from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import MOST_TAKEN, Ask, Intake
 from omega.schedulers.queue.queue import Queue
@@ -65,34 +65,35 @@ class Intakes:
         self._ownership = ownership
         self.reset()
 
-    def _own(self, lanes: Lanes) -> list[int]:
-        """Return the lanes whose jobs, or some of them, are the scheduler's own."""
-        own, states, streams = list[int](), lanes.states, self._streams
-        for number in lanes.of_kind(self._kind):
+    def _own(self, lanes: Lanes) -> list[tuple[int, LaneState, Stream]]:
+        """Return the lanes with pending jobs of which some are the scheduler's own."""
+        own, states, streams = list[tuple[int, LaneState, Stream]](), lanes.states, self._streams
+        for number, state in states.items():
+            if not state.pending or state.account is None:
+                continue
             stream = streams.get(number)
-            if stream is None or stream.serial != states[number].serial:
-                lane = lanes.names[number]
-                buckets = self._ownership.buckets(leaf_of(lane.pool, lane.user))
-                stream = streams[number] = Stream(states[number].serial, buckets)
+            if stream is None or stream.serial != state.serial:
+                stream = streams[number] = Stream(state.serial, self._buckets(lanes.names[number]))
             if stream.owned != NONE:
-                own.append(number)
+                own.append((number, state, stream))
         if len(streams) > 2 * len(states) + 64:
             self._streams = {number: each for number, each in streams.items() if number in states}
         return own
 
+    def _buckets(self, lane: Lane) -> str:
+        return self._ownership.buckets(leaf_of(lane.pool, lane.user)) if lane.kind == self._kind else NONE
+
     def short(self, lanes: Lanes) -> list[tuple[int, Stream, int]]:
         """Return the lanes that run short and may have more jobs: number, stream, jobs held."""
-        return self._short_of(lanes, self._own(lanes))
+        return self._short_of(self._own(lanes))
 
-    def _short_of(self, lanes: Lanes, numbers: Sequence[int]) -> list[tuple[int, Stream, int]]:
-        low = self._quota(len(numbers)) // 2
-        lanes_short, states, streams = [], lanes.states, self._streams
-        counts = self._queue.ready.counts
-        for number in numbers:
-            state, stream = states[number], streams[number]
-            if (stream.more or state.arrival > stream.seen) and (at_hand := counts.get(number, 0)) <= low:
-                lanes_short.append((number, stream, at_hand))
-        return lanes_short
+    def _short_of(self, own: Sequence[tuple[int, LaneState, Stream]]) -> list[tuple[int, Stream, int]]:
+        low, counts = self._quota(len(own)) // 2, self._queue.ready.counts
+        return [
+            (number, stream, at_hand)
+            for number, state, stream in own
+            if (stream.more or state.arrival > stream.seen) and (at_hand := counts.get(number, 0)) <= low
+        ]
 
     def _quota(self, lanes: int) -> int:
         return max(LEAST_AT_HAND, min(self._most, MOST_AT_HAND // max(1, lanes)))
@@ -102,8 +103,8 @@ class Intakes:
 
         It is for lanes of which the scheduler owns the same buckets: mostly all jobs of each.
         """
-        numbers = self._own(lanes)
-        short, quota = self._short_of(lanes, numbers), self._quota(len(numbers))
+        own = self._own(lanes)
+        short, quota = self._short_of(own), self._quota(len(own))
         if len(short) > 1:
             short.sort(key=lambda each: self._place(lanes, *each[:2]))
             urgent = sum(at_hand <= quota // 4 for _, _, at_hand in short)
