@@ -1,9 +1,11 @@
 """What live jobs hold and want: the input of fair shares (semantics 34)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from omega.cellstate.fairness import leaf_of
 from omega.cellstate.lanes import Lane
+from omega.cellstate.replies import Reply
 from omega.cellstate.resources import Resources
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.001, 100_000.0
@@ -46,3 +48,24 @@ class JobDemand(NamedTuple):
     def weight(self) -> float:
         """Its part among the jobs of its pool."""
         return weight_of(self.spec)
+
+
+class Demands(NamedTuple):
+    """What jobs hold and want, at one version, and the machines that changed since another one.
+
+    `asked` is what lanes count of each leaf pool (`fairness.leaf_of`), as snapshots do: also of jobs that wait for a
+    person or for other jobs, which are not among the `jobs` while they hold nothing.
+    """
+
+    reply: Reply
+    jobs: list[JobDemand]
+    asked: dict[str, Resources]
+
+
+def asked_by_leaves(lanes: Iterable[tuple[Lane, Resources, Resources]]) -> dict[str, Resources]:
+    """Return what leaf pools hold and want together, from what their lanes hold and want."""
+    asked: dict[str, Resources] = {}
+    for lane, held, wanted in lanes:
+        leaf = leaf_of(lane.pool, lane.user)
+        asked[leaf] = tuple(map(sum, zip(held, wanted, asked.get(leaf, (0,) * len(held)), strict=True)))
+    return asked

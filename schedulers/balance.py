@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from omega.schedulers.sharing import owner_of_leaf
+from omega.schedulers.sharing import MOST_LISTED, owner_of_leaf
 
 BUSY = 0.7
 """The part of its time from which on a scheduler is busy."""
@@ -36,7 +36,7 @@ class Balance:
             for leaf, load in loads.get(member, {}).items():
                 total[leaf] += load
                 busy[member] += load
-        self._place(members, leaves, total)
+        self._place(members, leaves if len(leaves) <= MOST_LISTED else (), total)
         for leaf in sorted(self.owners, key=lambda each: (-total[each], each)):
             self._resize(now, leaf, members, total[leaf], busy)
         self._move(now, members, loads, busy)

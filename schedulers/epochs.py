@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from omega.cellstate.fairness import leaf_of
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
@@ -188,17 +187,6 @@ def epoch_of(
         at_ms=at_ms, by=by, totals=dict(totals), pools=pool_shares(trees, pools, decayed),
         leaf_shares=leaf_shares(trees), leaves=leaves, before=before, seconds=seconds,
     )  # fmt: skip
-
-
-def asked_by(jobs: Iterable[JobDemand]) -> dict[str, Resources]:
-    """Return what the jobs of each leaf pool hold and want, as lanes count it."""
-    asked: dict[str, list[int]] = {}
-    for job in jobs:
-        demand, _, _ = _amounts(job)
-        sums = asked.setdefault(leaf_of(job.lane.pool, job.lane.user), [0] * len(demand))
-        for d, amount in enumerate(demand):
-            sums[d] += amount * job.alike
-    return {leaf: tuple(sums) for leaf, sums in asked.items()}
 
 
 def volumes_of(previous: Epoch | None, pools: Pools) -> dict[str, tuple[tuple[float, ...], float]]:

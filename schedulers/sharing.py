@@ -9,7 +9,7 @@ moment lose and duplicate nothing (ARCHITECTURE.md, "Jobs are part of the cell s
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -83,9 +83,14 @@ def alone(member: str) -> "Ownership":
     return Ownership(member, (member,))
 
 
-def divided(leaves: Iterable[str], members: Sequence[str]) -> dict[str, tuple[str, ...]]:
+MOST_LISTED = 1_000
+"""Leaf pools up to which each has an entry in the table of owners; of more, a hash divides well enough."""
+
+
+def divided(leaves: Collection[str], members: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return an owner for each of some leaf pools of which nothing is known: each member has equally many."""
-    return {leaf: (members[number % len(members)],) for number, leaf in enumerate(sorted(leaves))}
+    listed = sorted(leaves) if len(leaves) <= MOST_LISTED else ()
+    return {leaf: (members[number % len(members)],) for number, leaf in enumerate(listed)}
 
 
 def leaf_of_job(spec: Mapping[str, Any]) -> str:

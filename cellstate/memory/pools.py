@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from omega.cellstate import rules
 from omega.cellstate.errors import BadInput
-from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.job_demands import Demands, JobDemand, asked_by_leaves
 from omega.cellstate.lanes import Lane, lane_of
 from omega.cellstate.logged_settings import pools_text
 from omega.cellstate.memory.state import EVERY_RANK, UNASSIGNED, Book, GroupRow, JobRow, State
@@ -182,12 +182,13 @@ def replace_pools(c: State, pools: Pools, check: int | None, at_ms: int, by: str
 # Fair shares
 
 
-def demands(c: State, since: Position) -> tuple[Reply, list[JobDemand]]:
+def demands(c: State, since: Position) -> Demands:
     """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
     c.unfold()
     full, rows = c.delta(since)
     found = [demand for j in c.J.values() if not j.complete and (demand := _demand(j)) is not None]
-    return Reply(c.position, full, rows), sorted(found, key=lambda each: each.order)
+    asked = asked_by_leaves((row.lane, c.spread(row.held), c.spread(row.wanted)) for row in c.L.values())
+    return Demands(Reply(c.position, full, rows), sorted(found, key=lambda each: each.order), asked)
 
 
 def _demand(j: JobRow) -> JobDemand | None:

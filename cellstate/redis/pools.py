@@ -10,7 +10,7 @@ import redis
 
 from omega.cellstate.errors import Unreadable
 from omega.cellstate.executors import portions
-from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.job_demands import Demands, JobDemand, asked_by_leaves
 from omega.cellstate.lanes import Lane
 from omega.cellstate.logged_settings import pools_text
 from omega.cellstate.model import (
@@ -148,7 +148,7 @@ class RedisPools(Part):
             return {}
         return known.totals if known is not None else {}
 
-    def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
+    def demands(self, since: Position) -> Demands:
         """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
         # One transaction of plain reads, some milliseconds of the server's time.
         sync, size, before = script("sync"), len(self._calls.dimensions), b""
@@ -166,7 +166,8 @@ class RedisPools(Part):
             position = Position(int(reply[1]), reply[2].decode())
             if reply[4] == b"delta" or (full and position == since):
                 rows, _ = records.apart(records.read_rows(before + reply[5], size))
-                return Reply(position, full, rows), self._demands(jobs, lanes)
+                named = [records.lane_demand(record, size) for number, record in lanes.items() if number != b"spare"]
+                return Demands(Reply(position, full, rows), self._demands(jobs, lanes), asked_by_leaves(named))
             since, read = self._calls.read_all()
             full, before = True, read.tobytes()
 

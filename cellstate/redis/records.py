@@ -28,6 +28,7 @@ from omega.cellstate.model import (
     Run,
 )
 from omega.cellstate.replies import Rows
+from omega.cellstate.resources import Resources
 from omega.cellstate.tasks import EndKind, FinishedRuns, TaskEnd
 from omega.cellstate.transaction import ClaimColumns, Evicted, Outcome, Transaction, Verdict
 
@@ -61,6 +62,13 @@ def lane_row(record: bytes, dimensions: int) -> tuple[bytes, int, Lane]:
     """Return the row of a lane in the change list, its serial and its name, from its record (lua/parts/lanes.lua)."""
     width = row_bytes(dimensions)
     return record[:width], int.from_bytes(record[8:16], "little"), Lane.named(record[width + 24 :].decode())
+
+
+def lane_demand(record: bytes, dimensions: int) -> tuple[Lane, Resources, Resources]:
+    """Return the name of a lane, and what its jobs hold and want, from its record."""
+    width = row_bytes(dimensions)
+    numbers = struct.unpack(f"<{2 * dimensions}q", record[width - 16 * dimensions : width])
+    return lane_row(record, dimensions)[2], numbers[dimensions:], numbers[:dimensions]
 
 
 def lane_use(record: bytes, dimensions: int) -> tuple[str, int, tuple[int, ...]]:

@@ -44,7 +44,7 @@ def _read(cell: "Cell") -> Current:
     from omega.schedulers.runnable import Runnable
 
     snapshot = ArraySnapshot(len(cell.dimensions))
-    reply, jobs = cell.pools.demands(Position())
+    reply, jobs, _ = cell.pools.demands(Position())
     snapshot.apply(reply)
     return Current(snapshot, jobs, Runnable())
 
@@ -79,7 +79,7 @@ def shares_with(cell: "Cell", pools: Pools, snapshot: "Snapshot", works: "Sequen
     from omega.cellstate.lanes import lane_of
     from omega.schedulers.runnable import Runnable
 
-    _, jobs = cell.pools.demands(snapshot.position)
+    jobs = cell.pools.demands(snapshot.position).jobs
     if unknown := snapshot.lanes.unknown():
         snapshot.lanes.learn(cell.schedulers.lanes(unknown))
     known, planned = {each.id: each for each in jobs}, {work.id for work in works}

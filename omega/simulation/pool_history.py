@@ -10,7 +10,7 @@ import numpy as np
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import ROOT, Epoch, Pools
 from omega.cellstate.resources import Resources
-from omega.schedulers.epochs import asked_by, epoch_of
+from omega.schedulers.epochs import epoch_of
 from omega.schedulers.runnable import Runnable
 from omega.simulation.engine import SECOND
 from omega.simulation.simulated_store import EXECUTOR, SimulatedStore
@@ -90,10 +90,10 @@ class PoolClock:
 
     def _tick(self, _: Any) -> None:
         cell, engine = self.store.cell, self.world.engine
-        reply, jobs = cell.pools.demands(self._machines.position)
+        reply, jobs, asked = cell.pools.demands(self._machines.position)
         self._machines.apply(reply)
         totals = {tree.name: self.totals for tree in self.pools.trees}
-        asked, jobs = asked_by(jobs), self._runnable.of(jobs, self.pools, self._machines, cell)
+        jobs = self._runnable.of(jobs, self.pools, self._machines, cell)
         epoch = epoch_of(
             self.pools, jobs, totals, cell.dimensions.names, self.world.epoch, version=reply.position.version,
             at_ms=engine.now // 1000, by=EXECUTOR,

@@ -40,8 +40,10 @@ class Allowances:
         """By leaf pool: the jobs that have not had a turn, and the tasks for them."""
         self._wanted: list[int] = []
         """What all jobs want, at the last look at the snapshot."""
-        self._lacks: dict[Resources, tuple[dict[str, list[float]], list[float]]] = {}
-        """By the need of a task: what leaf pools lack, in whole tasks of it, and the sum."""
+        self._lacks: dict[Resources, tuple[dict[str, list[float]], dict[str, list[float]]]] = {}
+        """By the need of a task: what leaf pools lack, in whole tasks of it, and the sum of each tree."""
+        self._trees: dict[str, str] = {}
+        """The tree of each leaf pool that was asked for."""
 
     def observe(self, shares: EpochShares | None, snapshot: Snapshot) -> None:
         """Record the shares in force and the snapshot."""
@@ -52,6 +54,7 @@ class Allowances:
             # The amounts of all machines bound a job of a tree of all machines and without limits.
             self._plain = shares is None or not (shares.pools.divided or shares.pools.limited)
             self._lacks.clear()
+            self._trees.clear()
         self._wanted = list(usage.wanted())
         self._follow_vain(usage)
         if shares is not None and self._lacks:
@@ -133,8 +136,8 @@ class Allowances:
         """Return the amounts that a leaf pool may take now: its part of them, where it has several owners."""
         free, lacks = self._free(leaf), self._lack(shares, snapshot, leaf, need)
         each, together = self._others(shares, snapshot, need)
-        mine = each.get(leaf)
-        kept = together if mine is None else map(sub, together, mine)
+        mine, all_ = each.get(leaf), together.get(self._tree(shares, leaf), (0.0,) * len(need))
+        kept = all_ if mine is None else map(sub, all_, mine)
         room = [max(lack, has - keep) for has, lack, keep in zip(free, lacks, kept, strict=True)]
         owners = self.place_in(leaf)[1]
         if owners > 1:
@@ -143,10 +146,10 @@ class Allowances:
 
     def _others(
         self, shares: EpochShares, snapshot: Snapshot, need: Resources
-    ) -> tuple[dict[str, list[float]], list[float]]:
-        """Return what each leaf pool lacks, in whole tasks, and the sum; as at the last look at the snapshot."""
+    ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+        """Return what each leaf pool lacks, in whole tasks, and the sums; as at the last look at the snapshot."""
         if need not in self._lacks:
-            self._lacks[need] = {}, [0.0] * len(need)
+            self._lacks[need] = {}, {}
             self._count(shares, snapshot, snapshot.usage.wanted_by_leaves(), need)
         return self._lacks[need]
 
@@ -165,8 +168,16 @@ class Allowances:
                     each[leaf] = whole
                 elif before is None:
                     continue
+                sums = together.setdefault(self._tree(shares, leaf), [0.0] * len(need))
                 for d, amount in enumerate(whole):
-                    together[d] += amount - (before[d] if before else 0.0)
+                    sums[d] += amount - (before[d] if before else 0.0)
+
+    def _tree(self, shares: EpochShares, leaf: str) -> str:
+        """Return the tree of a leaf pool: its pools alone may use the tree's machines."""
+        tree = self._trees.get(leaf)
+        if tree is None:
+            tree = self._trees[leaf] = shares.family(shares.path(leaf)[-1])[0]
+        return tree
 
     def _lack(self, shares: EpochShares, snapshot: Snapshot, leaf: str, need: Resources) -> list[float]:
         """Return what a leaf pool wants of what it lacks of its share; one that holds nothing lacks a whole task."""

@@ -40,8 +40,10 @@ SMALL = 1e-9
 UNNAMED = "<none>"
 """The pool of jobs that name none."""
 _TWO = 2
-LOOK_SECONDS, MOST_SECONDS = 0.01, 1.0
-"""Seconds between two looks at the shares, for each leaf pool, and at most."""
+LOOK_SECONDS = 0.01
+"""Seconds between two looks at the shares, for each leaf pool: computing them takes 0.1 ms for each."""
+FEW = 6
+"""Leaf pools that count at least: a part of the time does not depend on their number."""
 MUCH, MUCH_PART = 2, 0.1
 """Demand that grew to so many times what it was and by this part of the cell, or fell by it, changed much."""
 
@@ -295,10 +297,10 @@ class CellPools(Ordering):
         if now < self._looks_at and not any(map(_much, before, demanded, usage.capacity)):
             return self._epoch
         demand, self._demanded = _demand_of(usage), demanded
-        self._looks_at = now + min(MOST_SECONDS, LOOK_SECONDS * (1 + len(demand)))
+        self._looks_at = now + LOOK_SECONDS * (FEW + len(demand))
         if published is not None and not _outdated(published, demand):
             return published
-        if demand == self._demand and self._epoch is not None:
+        if demand == self._demand and self._epoch is not None and self._epoch.pools is snapshot.pools:
             return self._epoch
         self._demand = demand
         return self._from_snapshot(snapshot, demand, published, now) or published

@@ -24,7 +24,7 @@ from omega.cellstate.pools import Epoch
 from omega.cellstate.replies import EpochMark
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.store import connect_cell
-from omega.schedulers.epochs import asked_by, epoch_of
+from omega.schedulers.epochs import epoch_of
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.runnable import Runnable
 
@@ -93,9 +93,9 @@ class Publisher:
         """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""
         cell, snapshot, began = self.cell, self.snapshot, time.thread_time()
         pools, previous, number = cell.pools.get(), readable_epoch(cell.pools), cell.pools.next_epoch()
-        reply, jobs = cell.pools.demands(snapshot.position)
+        reply, jobs, asked = cell.pools.demands(snapshot.position)
         snapshot.apply(reply)
-        asked, jobs = asked_by(jobs), self._runnable.of(jobs, pools, snapshot, cell)
+        jobs = self._runnable.of(jobs, pools, snapshot, cell)
         at_ms = cell.store_ms() if now_ms is None else now_ms
         epoch = epoch_of(
             pools, jobs, totals_of(pools, snapshot, cell.dimensions.names), cell.dimensions.names, previous,

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
-from omega.cellstate.model import MachineState
+from omega.cellstate.model import After, MachineState
 from omega.cellstate.pools import Epoch, Integral, Pool, Pools
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
@@ -18,7 +19,7 @@ PERIOD = 1_000
 
 
 def next_epoch(cell: AnyCell, at_ms: int, by: str = "batch/0") -> Epoch:
-    reply, jobs = cell.pools.demands(Position())
+    reply, jobs, _ = cell.pools.demands(Position())
     totals = {"default": tuple(int(n) for n in reply.rows[reply.rows[:, 2] == 0][:, 4:6].sum(axis=0))}
     return epoch_of(
         cell.pools.get(),
@@ -39,7 +40,7 @@ def test_demands_are_what_live_jobs_hold_and_want(cell: AnyCell, member: Member)
     cell.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 1, "e0")
     cell.jobs.stop("c", 1, "ada")
     cell.machines.set_state(2, MachineState.DRAINED, 1, "ada")
-    reply, jobs = cell.pools.demands(Position())
+    reply, jobs, _ = cell.pools.demands(Position())
     assert jobs == [
         JobDemand(
             "a", Lane("batch", 0, "p", "ada"), 1, gang=False, waits=False, groups=(((1, 2), 1, 2),),
@@ -54,10 +55,30 @@ def test_demands_are_what_live_jobs_hold_and_want(cell: AnyCell, member: Member)
     assert reply.full
     assert max(reply.rows[:, 2].tolist()) == MachineState.DRAINED
     cell.jobs.hold("b", 2, "ada")
-    later, jobs = cell.pools.demands(reply.position)
+    later, jobs, _ = cell.pools.demands(reply.position)
     assert [job.id for job in jobs] == ["a"], "a held job wants nothing beyond what it holds"
     assert not later.full
     assert len(later.rows) == 0
+
+
+def test_what_pools_ask_for_is_what_lanes_count(cell: AnyCell, member: Member) -> None:
+    """Also of jobs that wait for a person, for another job, for a gate: a snapshot counts them too."""
+    cell.jobs.submit([in_pool("a", "p"), in_pool("b", user="bob"), in_pool("g", "q"), in_pool("s", "r")], 0, "ada")
+    cell.jobs.submit([in_pool("held", "h")], 0, "ada", held=True)
+    cell.jobs.submit([replace(in_pool("late", "l"), after=(After("a"),))], 0, "ada")
+    cell.jobs.gate("g", "no licence", 1, "batch/0")
+    cell.jobs.stop("s", 1, "ada")
+    assert member.place("a", (0, 3)).accepted
+    cell.executors.end([TaskEnd(0, 1, EndKind.LOST, "0")], 1, "e0")
+    copy = ArraySnapshot(2)
+    copy.apply(cell.schedulers.sync(copy.position))
+    copy.lanes.learn(cell.schedulers.lanes(copy.lanes.unknown()))
+    counted = dict[str, tuple[int, ...]]()
+    for (pool, user), (held, wanted) in copy.usage.by_account().items():
+        assert counted.setdefault(pool or user, tuple(map(sum, zip(held, wanted, strict=True))))
+    asked = {leaf: amounts for leaf, amounts in cell.pools.demands(Position()).asked.items() if any(amounts)}
+    assert asked == counted
+    assert {"p", "bob", "q", "h", "l"} <= counted.keys()
 
 
 def test_the_first_of_a_number_wins(cell: AnyCell) -> None:
