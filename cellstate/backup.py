@@ -47,8 +47,8 @@ __all__ = ["Image", "Told", "check_schema", "check_written", "read", "read_backu
 
 ARRIVALS, OUTPUT, OUTPUTS = "arrivals", "output", "outputs"
 """The first is a key of backups alone: job id → the order of becoming pending, in place of the queues."""
-OF_PROCESSES = ("lease", "wake", "asleep", "changes", "box", OUTPUT, OUTPUTS, "answer", "progress", "settling",
-                "unsettled", "confirmed")  # a table # fmt: skip
+OF_PROCESSES = ("lease", "wake", "asleep", "owners", "changes", "box", OUTPUT, OUTPUTS, "answer", "progress",
+                "settling", "unsettled", "confirmed")  # a table # fmt: skip
 _SOME = ("pending", "done", "kinds", *derive.ALONE)
 """Indexes that say something which no record gives: of these a backup has that alone."""
 LEFT = frozenset((*OF_PROCESSES, "lanenames", *(name for name in derive.INDEXES if name not in _SOME)))

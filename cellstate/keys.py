@@ -38,8 +38,10 @@ Redis Cluster.
     lease:S     string  expires when scheduler or executor S no longer renews it
     stats       hash    kind/instance → figures of a scheduler (MessagePack)
     box:E       list    mailbox of executor number E
-    wake:S      list    at most one token: scheduler S has work
-    asleep      hash    kind/instance → "name…" or "-": has blocked jobs; freed room, placements of these jobs notify it
+    wake:S      list    at most one token, "1" or "alone": scheduler S has work
+    asleep      hash    kind/instance → "amounts name…": has blocked jobs, the least that one needs ("-": not known);
+                        freed room and placements of these jobs notify it
+    owners      hash    number of a lane → the scheduler that decides all its jobs: told first of room that they leave
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
     answer:R    string  what an agent has of the output that request R asked for (cellstate/tasks.py); expires

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from operator import ge
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from omega.cellstate.events import Fact
@@ -29,6 +30,28 @@ def awaited_of(names: Iterable[str]) -> Awaited:
     """Return the stored form of some names: all of them, or ANY_JOB for too many."""
     listed = tuple(sorted(names))
     return listed if len(listed) <= MOST_AWAITED else (ANY_JOB,)
+
+
+class Waits(NamedTuple):
+    """What the blocked jobs of a scheduler wait for, besides freed room: placements of the jobs `awaited`, by name.
+
+    `least`: what each of their tasks needs at least, in the cell's smallest units; without it, all freed room notifies
+    the scheduler. `lanes`: further lanes all of whose
+    jobs the scheduler decides: room that these leave is told to it alone.
+    """
+
+    awaited: Awaited = ()
+    least: Resources = ()
+    lanes: tuple[int, ...] = ()
+
+
+ALONE = "alone"
+"""The token of a scheduler that alone was told of freed room."""
+
+
+def may_hold(room: Iterable[Resources], least: Resources) -> bool:
+    """Return whether some machine with this room may hold a task that needs so much at least."""
+    return any(all(map(ge, has, least)) for has in room)
 
 
 class PendingJob(NamedTuple):

@@ -23,7 +23,7 @@ _UNUSED = 1_000
 class Account:
     """What one user's jobs in one pool hold and want; `held` includes this scheduler's own claims."""
 
-    __slots__ = ("held", "landing", "lanes", "stated", "sums", "wanted", "wants", "whose")
+    __slots__ = ("claims", "held", "landing", "lanes", "stated", "sums", "wanted", "wants", "whose")
 
     def __init__(self, whose: Whose, dimensions: int) -> None:
         """Create with zero amounts."""
@@ -35,6 +35,8 @@ class Account:
         """Its own list, and the sums in which what is held counts."""
         self.wants = [self.wanted]
         """The same for what is wanted."""
+        self.claims: list[int] | None = None
+        """The sum in which this scheduler's own claims count, once it is kept."""
         self.landing: Resources | None = None
         """Claims that were validated; they count until what the store counts is known."""
         self.lanes = 0
@@ -79,8 +81,8 @@ class Usage:
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
         self._promised: dict[Hashable, Booking] = {}
-        self._claimed: tuple[dict[str, list[int]], object, object, tuple[int, ...]] = {}, None, None, ()
-        """The sums of all claims by leaf pool, and the lists of claims that they were computed of, with their sizes."""
+        self._claims: dict[str, list[int]] | None = None
+        """This scheduler's own claims by leaf pool, from the first query on."""
 
     # Queries of policies
 
@@ -130,17 +132,15 @@ class Usage:
 
     def claimed_by_leaf(self, leaf: str) -> Resources:
         """Return the sum of this scheduler's own claims for a leaf pool: `wanted_by_leaf` counts them still."""
-        promised, opened, flights = self._promised, self._open, self._flights
-        sizes = len(promised), len(opened), len(flights)
-        claimed, of_promised, of_opened, of_sizes = self._claimed
-        # Claims come and go by these lists alone: a list that is dropped is replaced by a new one.
-        if of_promised is not promised or of_opened is not opened or of_sizes != sizes:
-            claimed = {}
-            for bookings in (*flights, opened, promised.values()):
+        claims = self._claims
+        if claims is None:
+            claims = self._claims = {}
+            for each in self._accounts.values():
+                each.claims = claims.setdefault(leaf_of(*each.whose), [0] * len(self._nothing))
+            for bookings in (*self._flights, self._open, self._promised.values()):
                 for account, amounts in bookings:
-                    _count(claimed, leaf_of(*account.whose), amounts)
-            self._claimed = claimed, promised, opened, sizes
-        return tuple(claimed.get(leaf, self._nothing))
+                    _claim(account, amounts)
+        return tuple(claims.get(leaf, self._nothing))
 
     def by_account(self) -> dict[Whose, tuple[Resources, Resources]]:
         """Return the amounts held and wanted by each user in each pool, where there are any."""
@@ -180,6 +180,8 @@ class Usage:
                 self._add_to(axis, account)
             if self._wants is not None:
                 self._add_wants(account, self._wants)
+            if self._claims is not None:
+                account.claims = self._claims.setdefault(leaf_of(*whose), [0] * len(self._nothing))
         return account
 
     def _add_to(self, axis: str, account: Account) -> None:
@@ -214,10 +216,10 @@ class Usage:
         self._accounts = {
             whose: each for whose, each in self._accounts.items() if id(each) in booked or not each.idle()
         }
-        self._unused, self._held, self._wants = 0, {}, None
+        self._unused, self._held, self._wants, self._claims = 0, {}, None, None
         self.generation += 1
         for each in self._accounts.values():
-            each.sums, each.wants = [each.held], [each.wanted, self._wanting]
+            each.sums, each.wants, each.claims = [each.held], [each.wanted, self._wanting], None
 
     # Updates by the snapshot and the scheduler
 
@@ -303,6 +305,7 @@ class Usage:
         account = self.account((pool, user))
         self._open.append((account, amounts))
         self._add(account, amounts)
+        _claim(account, amounts)
 
     def launch(self) -> None:
         """Move the open claims to the claims in flight."""
@@ -312,6 +315,7 @@ class Usage:
     def land(self) -> None:
         """Drop the oldest claims in flight: they were validated. They count until `landed`, or until `move`."""
         for account, amounts in self._flights.pop(0):
+            _claim(account, amounts, sub)
             if account.landing is None:
                 account.landing = amounts
                 self._landing.append(account)
@@ -343,6 +347,7 @@ class Usage:
         account = self._accounts.get(whose) or self.account(whose)
         self._promised[object() if key is None else key] = account, amounts
         self._add(account, amounts)
+        _claim(account, amounts)
 
     def forget_promises(self) -> None:
         """Drop chosen tasks: they are decided."""
@@ -353,12 +358,19 @@ class Usage:
     def _drop(self, bookings: Iterable[Booking]) -> None:
         for account, amounts in bookings:
             self._add(account, amounts, -1)
+            _claim(account, amounts, sub)
 
 
 @lru_cache(maxsize=4096)
 def times(need: Resources, tasks: int) -> Resources:
     """Return the amounts of so many tasks."""
     return tuple(amount * tasks for amount in need)
+
+
+def _claim(account: Account, amounts: Sequence[int], change: Callable[[int, int], int] = add) -> None:
+    """Count a claim of this scheduler, or (`sub`) count it no longer."""
+    if account.claims is not None:
+        account.claims[:] = map(change, account.claims, amounts)
 
 
 def _increase(sums: list[int], more: Sequence[int]) -> None:

@@ -15,11 +15,13 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
+import numpy as np
+
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cell import Cell
 from omega.cellstate.errors import Duplicate, Fenced, Refused, StoreError
 from omega.cellstate.model import JobState
-from omega.cellstate.replies import CommitRequest, Membership, PendingJob, Reply
+from omega.cellstate.replies import ALONE, CommitRequest, Membership, PendingJob, Reply
 from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
 from omega.schedulers import loop
 from omega.schedulers.constraints.fetching import Fetch, fetch
@@ -113,6 +115,10 @@ class LiveDriver:
     _fresh: bool = False
     _watch: Watch = field(init=False)
     """Of what the store notifies this scheduler."""
+    _alone: bool = False
+    """Whether no other scheduler was told of the room that was freed last."""
+    _changed: set[int] = field(default_factory=set)
+    """Machines that changed since the last wait."""
     _renewed: bool = False
     _flight: CommitRequest | None = None
     _intakes: Intakes = field(init=False)
@@ -167,6 +173,7 @@ class LiveDriver:
     def _begin_anew(self, membership: Membership) -> None:
         self.membership, self._former = membership, [membership, *self._former[:7]]
         self._number, self._flight, self._fresh, self._renewed = 0, None, False, True
+        self._alone, self._changed = False, set()
         self._watch = Watch(self.scheduler.queue)
         self._intakes.reset()
         self.snapshot.forget()
@@ -190,8 +197,8 @@ class LiveDriver:
         self.scheduler.settle(self._land(self._arrive()), self.now())
         if tried := self.scheduler.outbox.take_tried():
             self.cell.jobs.note_attempts(tried, self._ms(), self.member)
-        if self._watch.awaited is not None:
-            self.cell.schedulers.set_blocked(self.member, blocked=False)
+        if self._watch.asked is not None:
+            self.cell.schedulers.set_blocked(self.member, None)
         self.cell.schedulers.deregister(self.membership, self._ms())
         for each in self._listeners:
             each.deregistered(self.now())
@@ -283,6 +290,7 @@ class LiveDriver:
         return loop.Arrived(looks_at(effect.until, self.now()), jobs, changed, renewed)
 
     def _wait(self, until: float | None) -> None:
+        changed, self._changed = self._changed, set()
         if not self._jobs:
             self._sync()
             self._fill()
@@ -291,30 +299,48 @@ class LiveDriver:
         pause = rest(until, self.now(), news=False)
         if pause == 0:
             return
+        if self._alone:
+            self._hand_on(changed)
         seconds = IDLE_SECONDS if pause is None else min(IDLE_SECONDS, pause)
         self.waiting = True
         if seconds < SHORT_SECONDS:
             self.pause(seconds)
-        elif self._patiently(lambda: self.cell.schedulers.wait_for_work(self.member, seconds)):
+        elif token := self._patiently(lambda: self.cell.schedulers.wait_for_work(self.member, seconds)):
+            self._alone = token == ALONE
             self._watch.told()
         self.waiting = False
         self._sync()
 
+    def _hand_on(self, machines: set[int]) -> None:
+        """Tell other schedulers of the room that this one left on changed machines: it alone was told of it."""
+        self._alone = False
+        if machines:
+            room = self.snapshot.amounts(np.array(sorted(machines))).T.tolist()
+            self._patiently(lambda: self.cell.schedulers.hand_on(self.member, room))
+
     def _reports_blocked(self) -> bool:
         """Request notification of room freed from now on, while jobs are blocked; return whether that is new."""
-        if not self._watch.changes(self.scheduler.preemption):
+        more = self._watch.asked is not None and self.ownership.owners is not None and bool(self._intakes.sole)
+        if not (more or self._watch.needs_less or self._watch.changes()):
             return False
-        awaited = self._watch.ask(self.scheduler.preemption)
-        blocked = awaited is not None
-        self._patiently(lambda: self.cell.schedulers.set_blocked(self.member, blocked=blocked, awaited=awaited or ()))
-        if blocked:
+        waits = self._watch.ask()
+        if waits is not None and self.ownership.owners is not None:
+            waits = waits._replace(lanes=self._intakes.take_sole())
+        self._patiently(lambda: self.cell.schedulers.set_blocked(self.member, waits))
+        if waits is not None:
             self._sync()
-        return blocked
+        return waits is not None
+
+    def _note_changed(self, reply: Reply) -> None:
+        """Record the machines that changed, while freed room may be told to this scheduler alone."""
+        if self._watch.asked is not None and self.ownership.owners is not None and len(reply.rows):
+            self._changed.update(reply.rows[:, 0].tolist())
 
     def _sync(self) -> None:
         intake, began = self._intake(), self.now()
         reply = self._patiently(lambda: self.cell.schedulers.sync(self.snapshot.position, intake))
         self._take(reply, intake)
+        self._note_changed(reply)
         self.snapshot.apply(reply)
         self._learn_lanes()
         self._fresh = True
@@ -397,6 +423,7 @@ class LiveDriver:
         if arrived is None:
             return []
         request, reply = arrived
+        self._note_changed(reply)
         self.snapshot.land(reply)
         self._learn_lanes()
         self._take(reply, request.intake)

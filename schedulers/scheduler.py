@@ -122,6 +122,7 @@ class Scheduler:
         self._within = within_locality(self.placement)
         self.declared = known = Declarations(*self.policies, self._within)
         self.queue.blocked.reads, self.queue.evicting.asserting = known.reads, known.asserting
+        self.queue.evicting.follows_use = self.preemption.evicts and self.preemption.follows_use
         self.places_all = known.places_all
         self.job_fields = declared(self, *known.with_wrapped, *with_wrapped(self.gate))
         self._join()

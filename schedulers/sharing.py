@@ -20,7 +20,7 @@ from omega.cellstate.model import BUCKETS, bucket_of
 
 LEASE_MS = 5_000
 """Lease of a scheduler: the time after which the others take over the jobs of one that was killed."""
-NONE = "0" * BUCKETS
+NONE, ALL = "0" * BUCKETS, "1" * BUCKETS
 Keeps = Callable[[str, str], bool]
 """Whether a scheduler owns a job, by its id and its leaf pool."""
 

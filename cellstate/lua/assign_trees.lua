@@ -1,7 +1,7 @@
 -- Assign machines to pool trees. Tasks of jobs of another tree are pending again, and leave their machine.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools trees changes log done recent history results housekeeping waiters static
---        | box:* pending:* wake:* asleep
+--        | box:* pending:* wake:* asleep owners
 -- ARGV   dims tag at by version | triples
 -- version: that of the pools by which the caller chose the trees. A triple is the index of a machine, the name and opaque
 -- attributes from which its tree was chosen, and the number of the tree, "-" for none.

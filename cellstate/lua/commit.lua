@@ -1,7 +1,7 @@
 -- Validate the transactions of one scheduler in order, apply the accepted claims, and reply with the changes that its
 -- snapshot lacks and with its next jobs. This script is the specification of a conflict.
 --
--- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools trees | box:* pending:* wake:* asleep, and what only the general
+-- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools trees | box:* pending:* wake:* asleep owners, and what only the general
 --        form needs: placed jobnames kinds lanenames done recent history results housekeeping waiters
 -- ARGV   dims tag at member incarnation number since since_tag request basis body
 -- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.

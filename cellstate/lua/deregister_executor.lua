@@ -1,7 +1,7 @@
 -- Deregister an executor that leaves or whose lease expired: tasks on its machines are lost and pending again, once.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters shapes names executors agents serving lease
---        | box:* pending:* wake:* asleep
+--        | box:* pending:* wake:* asleep owners
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
 -- reaped "1": another process found its lease expired; it must still be expired (the caller checks that the store has

@@ -1,6 +1,6 @@
 -- Change the attributes of a machine if it still has those that the caller read.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping static trees operator | wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping static trees operator | wake:* asleep owners
 -- ARGV   dims tag at by index before after count set_before set_after settings
 -- before, after: name and opaque attributes, as stored; count: number of attributes after the change. set_before,
 -- set_after: attributes that an operator set, as `operator` has them: join.lua keeps them. settings: for the log

@@ -1,7 +1,7 @@
 -- End tasks: finished, failed, failed and to be placed again (retried), lost, stopped, or evicted for another reason than a claim; acknowledge the end of leaving
 -- tasks. A placement id other than the live one has no effect (semantics 1).
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep owners
 -- ARGV   dims tag at by now body
 -- now: the server's time in ms. body: endings, bytes without gaps (parts/binary.lua). Equal ones are grouped: how, tasks, job,
 -- the time at which the job was submitted, reason; their number, and machine and placement of each. how: finished failed retried lost

@@ -1,7 +1,7 @@
 -- Housekeeping, which any live scheduler does in bounded calls: end tasks of stopped and abandoned jobs; queue lost tasks
 -- again when their delay is over; release jobs that wait for ended ones; record the last placement id once per minute.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep owners
 -- ARGV   dims tag at by now most
 -- now: the server's time in ms; most: maximum number of runs ended in one call (about 10 µs of the server's time each).
 -- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done

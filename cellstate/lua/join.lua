@@ -1,7 +1,7 @@
 -- Add machines to the cell, or bring removed ones back under their name, perhaps with another capacity.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes names static trees executors serving drains operator
---        | box:* wake:* asleep
+--        | box:* wake:* asleep owners
 -- ARGV   dims tag at by executor attributes | triples
 -- attributes: for the log, those of all machines (cellstate/logged_settings.py).
 -- A triple is "name capacity*R", the machine's opaque attributes, and what an operator set of it, which both respect;

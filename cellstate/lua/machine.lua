@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters shapes executors serving drains operator | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters shapes executors serving drains operator | box:* pending:* wake:* asleep owners
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that becomes down or gone are pending

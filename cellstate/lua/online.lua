@@ -1,7 +1,7 @@
 -- Bring the offline machines of a live executor up.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes executors agents lease
---        | box:* wake:* asleep
+--        | box:* wake:* asleep owners
 -- ARGV   dims tag at member incarnation | machines
 -- Reply  {"ok", machines that are up now}, {"fenced"} when its lease lapsed or another incarnation has the name, or
 --        {"keys", name…} with nothing done

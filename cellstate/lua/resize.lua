@@ -2,7 +2,7 @@
 -- running ones, newest index first, which are stopped and leave. A job with waiting tasks arrives at its schedulers as a
 -- new one: a gang that fitted nowhere may fit now.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep owners
 -- ARGV   dims tag at by job check step most stops spec | groups
 -- A group is "number total seen placed older again". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for

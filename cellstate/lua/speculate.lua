@@ -1,6 +1,6 @@
 -- Request copies of running tasks: they wait in the group behind that of their originals (parts/copies.lua).
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters copied | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters copied | box:* pending:* wake:* asleep owners
 -- ARGV   dims tag at by job most cell_most | asked
 -- asked: "machine placement task" each. most, cell_most: maximum number of copies of the job, and of the cell.
 -- Reply  {"ok", place among the asked of each copy that was added…}, or {"keys", name…} with nothing done

@@ -1,7 +1,7 @@
 -- Record that a live executor cannot start tasks, or can again: its machines take no claims meanwhile, and keep their tasks.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes executors agents serving lease
---        | box:* wake:* asleep
+--        | box:* wake:* asleep owners
 -- ARGV   dims tag at member incarnation reason | machines
 -- reason: why, "-" when it can start tasks again.
 -- Reply  {"ok", machines whose state changed}, {"fenced"} when its lease lapsed or another incarnation has the name, or

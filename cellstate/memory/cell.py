@@ -62,7 +62,6 @@ from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.ranges import EMPTY, NONE, span_count, span_split, span_text
 from omega.cellstate.refused_writes import StoreState
 from omega.cellstate.replies import (
-    Awaited,
     ChangedRecords,
     CommitRequest,
     EpochMark,
@@ -71,6 +70,8 @@ from omega.cellstate.replies import (
     Membership,
     NewestFacts,
     Reply,
+    Waits,
+    may_hold,
 )
 from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.shards import ShardDurations
@@ -370,20 +371,28 @@ class MemorySchedulers(Part):
         chosen = self._cell.L if numbers is None else [number for number in numbers if number in self._cell.L]
         return {number: (self._cell.L[number].serial, self._cell.L[number].lane) for number in chosen}
 
-    def wait_for_work(self, member: str, seconds: float) -> bool:
+    def wait_for_work(self, member: str, seconds: float) -> str:
         # It takes the token and never waits.
-        woken = member in self._cell.wakes
-        self._cell.wakes.discard(member)
-        return woken
+        return self._cell.wakes.pop(member, "")
 
-    def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
-        if blocked:
-            self._cell.blocked[member] = awaited
-        else:
+    def set_blocked(self, member: str, waits: Waits | None) -> None:
+        if waits is None:
             self._cell.blocked.pop(member, None)
+            return
+        self._cell.blocked[member] = waits
+        self._cell.lane_owners.update(dict.fromkeys(waits.lanes, member))
+
+    def hand_on(self, member: str, room: Sequence[Resources]) -> list[str]:
+        c, told = self._cell, list[str]()
+        for name, waits in c.blocked.items():
+            lives = name in c.scheduler_members and c.scheduler_members[name].lives
+            if name != member and lives and may_hold(room, waits.least):
+                c.wakes.setdefault(name, "1")
+                told.append(name)
+        return sorted(told)
 
     def rouse(self, member: str) -> None:
-        self._cell.wakes.add(member)
+        self._cell.wakes.setdefault(member, "1")
 
     def may_wake(self, members: Iterable[str]) -> None:
         """Do nothing: every scheduler is known here."""

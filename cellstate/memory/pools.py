@@ -174,7 +174,9 @@ def replace_pools(c: State, pools: Pools, check: int | None, at_ms: int, by: str
     if ALL in moves or occupied & set(moves):
         for m in c.M.values():
             m.tree = UNASSIGNED
-    c.wakes |= {name for name, member in c.scheduler_members.items() if member.lives}
+    for name, member in c.scheduler_members.items():
+        if member.lives:
+            c.wakes.setdefault(name, "1")
     c.announce(at_ms, by, settings=pools_text(changed.pools))
     return c.pool_settings
 

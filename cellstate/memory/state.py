@@ -39,7 +39,7 @@ from omega.cellstate.pages import head_of, totals_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.lending import Lender, Lent
 from omega.cellstate.ranges import NONE, Flat, indices, span_text
-from omega.cellstate.replies import Awaited, Rows
+from omega.cellstate.replies import Rows, Waits
 from omega.cellstate.resources import LARGEST, Dimensions, Resources
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.tasks import Retried, TaskLoss, TaskProgress
@@ -480,8 +480,9 @@ class State:
     def _create_members(self) -> None:
         self.scheduler_members: dict[str, Member] = {}
         self.stats: dict[str, dict[str, Any]] = {}
-        self.blocked: dict[str, Awaited] = {}
-        self.wakes: set[str] = set()
+        self.blocked: dict[str, Waits] = {}
+        self.lane_owners: dict[int, str] = {}
+        self.wakes: dict[str, str] = {}
         self.registered: dict[str, Member] = {}
         self.executor_numbers: dict[str, int] = {}
         self.serving: set[int] = set()
@@ -543,6 +544,8 @@ class State:
         # Strict gangs that lost a member to an eviction in this call.
         self.strict: list[JobRow] = []
         self.freed = self.diverged = False
+        # The lanes whose tasks left room.
+        self.left_by: set[int] = set()
         # The time of this call (ms), for losses; 0 where the store does not ask for it, as in a commit.
         self.lost_at = 0
         # The transaction whose ends are applied: its stamp marks the machines of copies too.
@@ -582,7 +585,7 @@ class State:
         """Leave a token for every live scheduler of a kind."""
         for name, member in self.scheduler_members.items():
             if member.lives and name.partition("/")[0] == kind:
-                self.wakes.add(name)
+                self.wakes.setdefault(name, "1")
 
     def announce(self, at: int, by: str, basis: Basis | None = None, settings: str = "") -> None:
         """Announce the touched machines and the facts under the next version; `basis`: of a commit."""

@@ -14,7 +14,7 @@ from omega.cellstate.memory.pools import book_in_pools, count_in_pools
 from omega.cellstate.memory.state import Block, GroupRow, JobRow, Loss, MachineRow, State
 from omega.cellstate.model import RUNS_CHUNK, Gang, JobState
 from omega.cellstate.ranges import NONE, Flat, span_add, span_count, span_read, span_split, span_take, span_text
-from omega.cellstate.replies import ANY_JOB, Housekept
+from omega.cellstate.replies import ALONE, ANY_JOB, Housekept
 from omega.cellstate.tasks import UNPLACING, EndKind, Retried, TaskEnd
 from omega.cellstate.transaction import Basis, Placed
 
@@ -202,7 +202,7 @@ def end_block(c: State, placed: Placed, at_ms: int) -> int:
     c.transactions += 1
     if c.waited or c.blocked:
         c.open()
-        c.freed = True
+        c.left_by.add(j.lane.number)
         c.touch_job(j)
         publish(c, at_ms, "-")
         return total
@@ -287,7 +287,7 @@ def take_off(c: State, m: MachineRow, placement: int, part: Flat, how: EndKind, 
             c.strict.append(j)
     before = j.placed
     g.placed, j.placed = g.placed - count, before - count
-    c.freed = True
+    c.left_by.add(j.lane.number)
     j.begun = j.begun or how is not EndKind.FINISHED
     count_admitted(c, j, before)
     c.touch_job(j)
@@ -745,7 +745,7 @@ def publish(
         c.due[job_id] = 0
     if c.pend:
         c.write_pending()
-    if c.blocked and (c.freed or c.gained):
+    if c.blocked and (c.freed or c.left_by or c.gained):
         _notify_blocked(c)
     for executor, lines in c.messages_now.items():
         mailbox = c.messages.setdefault(executor, [])
@@ -758,11 +758,21 @@ def publish(
 
 
 def _notify_blocked(c: State) -> None:
-    """Notify live schedulers with blocked jobs: all of room, those that wait for it of a placement."""
-    for name, awaited in c.blocked.items():
-        lives = name in c.scheduler_members and c.scheduler_members[name].lives
-        if lives and (c.freed or any(j.name in awaited or ANY_JOB in awaited for j in c.gained)):
-            c.wakes.add(name)
+    """Notify live schedulers with blocked jobs: all of changed machines, those that wait for it of a placement.
+
+    The owners of the lanes whose tasks left room are told alone, unless one has not looked since it was told last.
+    """
+    waiting = {name for name in c.blocked if name in c.scheduler_members and c.scheduler_members[name].lives}
+    everybody = c.freed
+    if c.left_by and not everybody:
+        owners = [c.lane_owners.get(number, "") for number in c.left_by]
+        everybody = any(owner not in waiting or owner in c.wakes for owner in owners)
+        if not everybody:
+            c.wakes.update(dict.fromkeys(owners, ALONE))
+    for name in waiting:
+        awaited, least, _ = c.blocked[name]
+        if everybody or (c.left_by and not least) or any(j.name in awaited or ANY_JOB in awaited for j in c.gained):
+            c.wakes.setdefault(name, "1")
 
 
 def housekeep(c: State, at_ms: int, by: str, most: int = 1_000) -> Housekept:

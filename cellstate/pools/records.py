@@ -17,7 +17,7 @@ kN, tN      what a pool does not lend, what a tree has, and what is occupied of 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 from urllib.parse import quote
 from zlib import crc32
 
@@ -296,19 +296,51 @@ def unpack_epoch(fields: Mapping[str, bytes]) -> Epoch:
     )  # fmt: skip
 
 
+class Rows(Sequence[Value]):
+    """Packed rows: one is read when it is asked for; `rows` are the fields of each as they are stored."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]], read: Callable[[Sequence[Any]], Value]) -> None:
+        """Read none yet."""
+        self.rows, self._read = rows, read
+
+    @overload
+    def __getitem__(self, place: int) -> Value: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Rows[Value]": ...
+    def __getitem__(self, place: int | slice) -> "Value | Rows[Value]":
+        found = self.rows[place]
+        return Rows(found, self._read) if isinstance(place, slice) else self._read(found)
+
+    def __iter__(self) -> Iterator[Value]:
+        return map(self._read, self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+
 class _Leaves:
     """The packed leaves of an epoch. Most readers need the pools alone: it is unpacked on first use."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
+    @cached_property
+    def _found(self) -> tuple[dict[str, list[list[Any]]], dict[str, list[list[float]]]]:
+        leaves, shares = msgpack.unpackb(self._data)
+        return leaves, shares
+
     def shares(self) -> dict[str, Sequence[tuple[float, ...]]]:
         """Return the share of each job of a leaf, by tree."""
-        return {name: [tuple(share) for share in each] for name, each in msgpack.unpackb(self._data)[1].items()}
+        return {name: Rows(rows, tuple) for name, rows in self._found[1].items()}
 
     def leaves(self) -> dict[str, Sequence[Leaf]]:
         """Return the leaves by tree."""
-        return {name: [_leaf(*each) for each in rows] for name, rows in msgpack.unpackb(self._data)[0].items()}
+        return {name: Rows(rows, _leaf) for name, rows in self._found[0].items()}
 
 
 class _Lazily(Mapping[str, Value]):
@@ -331,7 +363,7 @@ class _Lazily(Mapping[str, Value]):
         return len(self._found)
 
 
-def _leaf(*values: Any) -> Leaf:
+def _leaf(values: Sequence[Any]) -> Leaf:
     leaf = Leaf(*values)
     return leaf._replace(demand=tuple(leaf.demand), usage=tuple(leaf.usage), most=tuple(leaf.most))
 

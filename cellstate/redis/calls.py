@@ -204,18 +204,19 @@ class Connection(LooksBack):
 
     # Commands and scripts
 
-    def wait_at(self, key: str, seconds: float) -> bool:
-        """Return whether a list has an entry, waiting for one at most `seconds`; the entry stays.
+    def wait_at(self, key: str, seconds: float) -> str:
+        """Return the first entry of a list, waiting for one at most `seconds`; the entry stays. ``""``: there is none.
 
         Where another server may become the primary, it waits in parts: before each it leaves the last one.
         """
         pool = self.client.connection_pool
         part = FRESH_SECONDS if isinstance(pool, Pool) and pool.located is not None else seconds
         while seconds > 0:
-            if self.command(self.client.blmove, key, key, max(0.01, min(part, seconds)), "LEFT", "LEFT"):
-                return True
+            entry = self.command(self.client.blmove, key, key, max(0.01, min(part, seconds)), "LEFT", "LEFT")
+            if entry:
+                return str(entry.decode())
             seconds -= part
-        return False
+        return ""
 
     def record(
         self, key: str, field: str | bytes, read: Callable[Arguments, Read], *args: Arguments.args,
@@ -327,7 +328,9 @@ class Connection(LooksBack):
         return self.known_keys.get("box", set()) | self.known_keys.get("pending", set()) | self.wakes()
 
     def wakes(self) -> set[str]:
-        return {"asleep", *(f"wake:{member}" for member in self.live_members)} if self.live_members else set()
+        if not self.live_members:
+            return set()
+        return {"asleep", "owners", *(f"wake:{member}" for member in self.live_members)}
 
     def leases(self, members: list[str]) -> set[str]:
         """Return those of the members that hold their lease, with one command when all do."""

@@ -39,11 +39,12 @@ _AGENT, _LAPSING = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+"), re.compile(r"\
 _MESSAGE_WORDS = {"+": 8, "-": 4, "!": 1, "?": 7}
 """Words of a message by its first one, as records.messages has them."""
 _FORMS: Mapping[str, tuple[str, str, str]] = {
-    "asleep": (r"[a-z].*", r"\S+( \S+)*", "names of jobs"),
+    "asleep": (r"[a-z].*", r"(-|\d+(,\d+)*)( \S+)*", "amounts and names of jobs"),
     "directories": (r"/.*", r"\S+ \d+", "a claim of a directory"),
     "drains": (_NUMBER, _NUMBER, "a time"),
     "executors": (r".+", _NUMBER, "a number"),
     "health": (r".+", r"( \d+:\d+:\d+:\d+)+", "a record of the health of tasks"),
+    "owners": (_NUMBER, r"[a-z].*", "the name of a scheduler"),
     "operator": (_NUMBER, r"(?s)(-|\d+)( (-|\d+))*\n.*", "amounts and attributes"),
     "output": (r"\S+ \d+ \d+ (stdout|stderr|usage)", r"(?s).*", "output"),
     "trees": (_NUMBER, rf"-|{_NUMBER}", "the number of a tree"),
@@ -391,7 +392,7 @@ class _Reading:
     @staticmethod
     def _whole_wake(member: str, content: Sequence[bytes]) -> None:
         check_member(member)
-        _want(all(token == b"1" for token in content), f"{content} are not tokens")
+        _want(all(token in (b"1", b"alone") for token in content), f"{content} are not tokens")
 
     def _whole_box(self, executor: str, content: Sequence[bytes]) -> None:
         messages = [message.split(" ") for line in content for message in records.messages(line.decode())]

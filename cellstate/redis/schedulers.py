@@ -15,7 +15,16 @@ from omega.cellstate.redis.jobs import RedisJobs
 from omega.cellstate.redis.link import Link
 from omega.cellstate.redis.part import Part
 from omega.cellstate.redis.scripts import script
-from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
+from omega.cellstate.replies import (
+    CommitRequest,
+    Membership,
+    PendingJob,
+    PendingJobs,
+    Reply,
+    Waits,
+    may_hold,
+)
+from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Basis, Intake, Position, Transaction, forms_of
 
 _new = tuple.__new__
@@ -260,32 +269,51 @@ class RedisSchedulers(Part):
     def _figures(self, member: str, data: bytes) -> dict[str, Any]:
         return self._calls.record("stats", member, records.unpack, data) or {}
 
-    def wait_for_work(self, member: str, seconds: float) -> bool:
-        """Wait for work for this scheduler, at most `seconds`; sync afterwards.
+    def wait_for_work(self, member: str, seconds: float) -> str:
+        """Wait for work for this scheduler, at most `seconds`; sync afterwards. Returns its token, ``""`` without any.
 
-        The token is read before it is removed, so a lost reply does not lose it (semantics 25).
+        With the token ALONE no other scheduler was told of room that tasks left: what this one leaves is to be handed
+        on. The token is read before it is removed, so a lost reply does not lose it (semantics 25).
         """
         key = f"{self._calls.prefix}wake:{member}"
-        if not self._calls.wait_at(key, seconds):
-            return False
-        self._calls.command(self._calls.client.delete, key)
-        return True
+        if token := self._calls.wait_at(key, seconds):
+            self._calls.command(self._calls.client.delete, key)
+        return token
 
     def rouse(self, member: str) -> None:
         """Notify a waiting scheduler without new work."""
         self._calls.command(self._calls.client.rpush, f"{self._calls.prefix}wake:{member}", "1")
 
-    def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
-        """Set whether a scheduler has blocked jobs: if so, freed room and changed machines notify it.
+    def set_blocked(self, member: str, waits: Waits | None) -> None:
+        """Set what a scheduler's blocked jobs wait for; None: it has none.
 
-        Placements of the jobs `awaited`, by name, notify it as well. Clients that free room must know the live members
+        If there are some, freed room and changed machines notify it. Clients that free room must know the live members
         (`may_wake`).
         """
-        key = self._calls.prefix + "asleep"
-        if blocked:
-            self._calls.command(self._calls.client.hset, key, member, " ".join(awaited) or "-")
-        else:
-            self._calls.command(self._calls.client.hdel, key, member)
+        hset, prefix = self._calls.client.hset, self._calls.prefix
+        if waits is None:
+            self._calls.command(self._calls.client.hdel, prefix + "asleep", member)
+            return
+        if waits.lanes:
+            self._calls.command(hset, prefix + "owners", mapping=dict.fromkeys(waits.lanes, member))
+        least = ",".join(map(str, waits.least)) or "-"
+        self._calls.command(hset, prefix + "asleep", member, " ".join((least, *waits.awaited)))
+
+    def hand_on(self, member: str, room: Sequence[Resources]) -> list[str]:
+        """Notify the other schedulers with blocked jobs of room that one left on machines; return whom it may help."""
+        told = list[str]()
+        for name, text in self._calls.hash_of("asleep").items():
+            other, least = name.decode(), text.decode().partition(" ")[0]
+            needs = () if least == "-" else tuple(map(int, least.split(",")))
+            if other != member and other in self._calls.live_members and may_hold(room, needs):
+                told.append(other)
+        if told:
+            pipe = self._calls.client.pipeline(transaction=False)
+            for other in told:
+                pipe.rpush(f"{self._calls.prefix}wake:{other}", "1")
+                pipe.ltrim(f"{self._calls.prefix}wake:{other}", 0, 0)
+            self._calls.command(pipe.execute)
+        return sorted(told)
 
     def may_wake(self, members: Iterable[str]) -> None:
         """Set the live schedulers, which later calls notify."""

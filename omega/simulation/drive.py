@@ -240,7 +240,7 @@ class SimulatedScheduler:
             if until is not None:
                 self.alarm = round(until * SECOND)
                 engine.after(self.alarm, self._due, until)
-            if self._watch.awaited is not None:
+            if self._watch.asked is not None:
                 self.world.watching[self.number] = self.nudge
             return None
         if engine.more_now:
@@ -256,16 +256,16 @@ class SimulatedScheduler:
         It is when some of it happened since the last sync. What it did not ask for then it looks up once, as live.
         """
         queue, watch, world = self.scheduler.queue, self._watch, self.world
-        if watch.awaited is None and not queue.has_blocked:
+        if watch.asked is None and not queue.has_blocked:
             return False
-        new, told = watch.changes(self.scheduler.preemption), self._notified
-        awaited = watch.ask(self.scheduler.preemption) if new else watch.awaited
+        new, told = watch.changes(), self._notified
+        asked = watch.ask() if new else watch.asked
         self._notified = False
-        if awaited:
-            world.awaiting[self.number] = awaited, self._placed
+        if asked is not None and asked.awaited:
+            world.awaiting[self.number] = asked.awaited, self._placed
         else:
             world.awaiting.pop(self.number, None)
-        if awaited is None:
+        if asked is None:
             return False
         if told := told or world.frees != self._frees:
             watch.told()

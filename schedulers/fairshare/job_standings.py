@@ -14,6 +14,7 @@ import numpy as np
 
 from omega.cellstate.fairness import is_below
 from omega.cellstate.pools import Epoch, Leaf
+from omega.cellstate.pools.records import Rows
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fairshare.curves import Floats
@@ -178,18 +179,29 @@ class _Lost:
 
 
 class _Index:
-    """The jobs of an epoch by id, and its leaves by pool."""
+    """The places of the jobs of an epoch by id, and of its leaves by pool: a leaf itself is read when it is needed."""
 
     def __init__(self, epoch: Epoch) -> None:
         self.epoch = epoch
-        self.of: dict[str, tuple[str, Leaf, Sequence[float]]] = {}
-        self.pools: dict[str, list[tuple[Leaf, Sequence[float], Resources]]] = {}
+        self.of: dict[str, tuple[str, int]] = {}
+        self._pools: dict[str, list[tuple[str, int]]] = {}
         self.contested: dict[tuple[str, float], bool] = {}
+        pool, jobs = Leaf._fields.index("pool"), Leaf._fields.index("jobs")
         for tree, leaves in epoch.leaves.items():
-            for leaf, share in zip(leaves, epoch.leaf_shares.get(tree, ()), strict=False):
-                self.pools.setdefault(leaf.pool, []).append((leaf, share, epoch.totals[tree]))
-                for job in leaf.jobs:
-                    self.of[job] = tree, leaf, share
+            rows = leaves.rows if isinstance(leaves, Rows) else leaves
+            for number, row in enumerate(rows):
+                place = tree, number
+                self._pools.setdefault(row[pool], []).append(place)
+                self.of.update(dict.fromkeys(row[jobs], place))
+
+    def leaf(self, place: tuple[str, int]) -> tuple[Leaf, Sequence[float], Resources]:
+        """Return a leaf, its share, and the totals of its tree."""
+        tree, number = place
+        return self.epoch.leaves[tree][number], self.epoch.leaf_shares[tree][number], self.epoch.totals[tree]
+
+    def leaves(self, pool: str) -> Iterator[tuple[Leaf, Sequence[float], Resources]]:
+        """Yield the leaves of a pool."""
+        return map(self.leaf, self._pools.get(pool, ()))
 
 
 @dataclass(slots=True)
@@ -223,11 +235,11 @@ class JobStandings:
 
     def of(self, epoch: Epoch, job: str) -> JobStand | None:
         """How a job stands, without what this scheduler evicted of it since the epoch; None for an unknown one."""
-        entry = self.index(epoch).of.get(job)
-        if entry is None:
+        place = self.index(epoch).of.get(job)
+        if place is None:
             return None
-        tree, leaf, share = entry
-        totals = np.array(epoch.totals[tree], dtype=float)
+        leaf, share, amounts = self.index(epoch).leaf(place)
+        totals = np.array(amounts, dtype=float)
         stand = JobStand(
             share=np.array(share), demand=np.zeros(len(totals)), usage=np.zeros(len(totals)), totals=totals
         )
@@ -284,11 +296,11 @@ class JobStandings:
 
     def tasks_due(self, epoch: Epoch, job: str, need: Resources) -> float | None:
         """How many tasks of this need the share of a job holds; None for an unknown job."""
-        entry = self.index(epoch).of.get(job)
-        if entry is None:
+        place = self.index(epoch).of.get(job)
+        if place is None:
             return None
-        tree, _, share = entry
-        of = zip(share, epoch.totals[tree], need, strict=True)
+        _, share, totals = self.index(epoch).leaf(place)
+        of = zip(share, totals, need, strict=True)
         return min((part * total / amount for part, total, amount in of if amount), default=0.0)
 
     def lacking(self, epoch: Epoch, work: Work, need: Resources) -> int | None:
@@ -328,10 +340,9 @@ class JobStandings:
         index = self.index(epoch)
         known = index.contested.get((pool, threshold))
         if known is None:
-            leaves = index.pools.get(pool, ())
             known = any(
                 total > 0 and has > part * total * threshold + EPSILON
-                for leaf, share, totals in leaves
+                for leaf, share, totals in index.leaves(pool)
                 for has, part, total in zip(leaf.usage, share, totals, strict=True)
             )
             index.contested[pool, threshold] = known
@@ -339,7 +350,7 @@ class JobStandings:
 
     def below_share(self, epoch: Epoch, pool: str, tolerance: float) -> Iterator[str]:
         """Yield the jobs of a pool that are below their shares by the epoch."""
-        for leaf, _, _ in self.index(epoch).pools.get(pool, ()):
+        for leaf, _, _ in self.index(epoch).leaves(pool):
             stand = self.of(epoch, leaf.jobs[0])
             if stand is not None and is_below_fair_share(stand.share, stand.demand, stand.usage, tolerance, job=True):
                 yield from leaf.jobs

@@ -4,8 +4,11 @@ docs/pool-rules.md. Amounts are in the cell's smallest units. Use and demand of 
 every scheduler finds the same without asking another one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import add, mul, sub
+
+import numpy as np
+from numpy.typing import NDArray
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import NOBODY
@@ -18,11 +21,68 @@ from omega.schedulers.work import Work, fitting
 
 KEPT_SECONDS = 1.0
 """Time in seconds for which room is kept for pools below their shares; then jobs of other pools may take it, too."""
-MOST_NEEDS = 8
-"""Needs of tasks for which what pools lack is kept."""
 MORE = 2
 """How many times as much room as the jobs without a turn were to have begins turns anew."""
 _SMALL = 1e-6
+
+
+Floats = NDArray[np.float64]
+
+
+class Lacks:
+    """What the leaf pools lack of their shares, one line each, as of the last look at the snapshot."""
+
+    def __init__(self, size: int) -> None:
+        """Create without lines, for so many resources."""
+        self._lines: dict[str, int] = {}
+        self._trees: dict[str, int] = {}
+        """The number of each tree."""
+        self._tree = np.zeros(0, dtype=np.int64)
+        self._lack, self._wants = np.zeros((0, size)), np.zeros((0, size))
+        self._bare = np.zeros(0, dtype=np.bool_)
+        """The pools that hold nothing: a whole task of theirs is kept."""
+        self._whole: dict[Resources, tuple[Floats, Floats]] = {}
+        """By the need of a task: what pools lack in whole tasks, and the sum of each tree."""
+
+    def put(self, leaf: str, tree: str, lack: Sequence[float], wants: Sequence[float], *, bare: bool) -> None:
+        """Set what a leaf pool lacks and wants."""
+        line = self._lines.setdefault(leaf, len(self._lines))
+        if line == len(self._bare):
+            more = max(16, line)
+            self._lack, self._wants = (np.vstack([each, np.zeros((more, each.shape[1]))])
+                                       for each in (self._lack, self._wants))  # fmt: skip
+            self._bare, self._tree = (np.append(each, np.zeros(more, each.dtype)) for each in (self._bare, self._tree))
+        self._lack[line], self._wants[line], self._bare[line] = lack, wants, bare
+        self._tree[line] = self._trees.setdefault(tree, len(self._trees))
+        self._whole.clear()
+
+    def _in_tasks(self, need: Resources) -> tuple[Floats, Floats]:
+        """Return what each leaf pool lacks in whole tasks of this need, and the sums of the trees."""
+        known = self._whole.get(need)
+        if known is None:
+            amounts, lack = np.array(need, dtype=float), self._lack
+            if self._bare.any():
+                first = (self._bare & lack.any(axis=1))[:, None]
+                lack = np.where(first, np.maximum(lack, np.minimum(self._wants, amounts)), lack)
+            whole = np.where(amounts > 0, lack // np.maximum(amounts, 1.0) * amounts, lack)
+            sums = np.zeros((max(1, len(self._trees)), len(need)))
+            np.add.at(sums, self._tree, whole)
+            known = self._whole[need] = whole, sums
+        return known
+
+    def of_others(self, leaf: str, tree: str, need: Resources) -> list[float]:
+        """Return what the other leaf pools of a tree lack together."""
+        whole, sums = self._in_tasks(need)
+        line, number = self._lines.get(leaf), self._trees.get(tree)
+        if number is None:
+            return [0.0] * len(need)
+        together: list[float] = sums[number].tolist()
+        return together if line is None else list(map(sub, together, whole[line].tolist()))
+
+    def lacking(self, need: Resources) -> Iterator[str]:
+        """Yield the leaf pools that lack a task."""
+        lacks: list[bool] = np.any(self._in_tasks(need)[0], axis=1).tolist()
+        return (leaf for leaf, line in self._lines.items() if lacks[line])
 
 
 class Allowances:
@@ -40,32 +100,28 @@ class Allowances:
         """By leaf pool: the jobs that have not had a turn, and the tasks for them."""
         self._wanted: list[int] = []
         """What all jobs want, at the last look at the snapshot."""
-        self._lacks: dict[Resources, tuple[dict[str, list[float]], dict[str, list[float]]]] = {}
-        """By the need of a task: what leaf pools lack, in whole tasks of it, and the sum of each tree."""
-        self._trees: dict[str, str] = {}
-        """The tree of each leaf pool that was asked for."""
+        self._lacks: Lacks | None = None
+        self._moved = set[str]()
+        """Leaf pools whose line in it is to be made anew."""
 
     def observe(self, shares: EpochShares | None, snapshot: Snapshot) -> None:
         """Record the shares in force and the snapshot."""
         usage = snapshot.usage
-        moved = usage.moved_leaves()
-        if shares is not self._shares or snapshot is not self._snapshot or len(self._lacks) > MOST_NEEDS:
+        self._moved |= usage.moved_leaves()
+        if shares is not self._shares or snapshot is not self._snapshot:
             self._shares, self._snapshot = shares, snapshot
             # The amounts of all machines bound a job of a tree of all machines and without limits.
             self._plain = shares is None or not (shares.pools.divided or shares.pools.limited)
-            self._lacks.clear()
-            self._trees.clear()
+            self._lacks = None
         self._wanted = list(usage.wanted())
         self._follow_vain(usage)
-        if shares is not None and self._lacks:
-            self._count(shares, snapshot, moved)
 
     def _follow_vain(self, usage: Usage) -> None:
         for leaf, least in list(self._vain.items()):
             held = usage.of_leaf(leaf)
             if any(has > was for has, was in zip(held, least, strict=True)):
                 del self._vain[leaf]
-                self._lacks.clear()
+                self._moved.add(leaf)
             else:
                 self._vain[leaf] = held
 
@@ -135,51 +191,29 @@ class Allowances:
     def _room(self, shares: EpochShares, snapshot: Snapshot, leaf: str, need: Resources) -> list[float]:
         """Return the amounts that a leaf pool may take now: its part of them, where it has several owners."""
         free, lacks = self._free(leaf), self._lack(shares, snapshot, leaf, need)
-        each, together = self._others(shares, snapshot, need)
-        mine, all_ = each.get(leaf), together.get(self._tree(shares, leaf), (0.0,) * len(need))
-        kept = all_ if mine is None else map(sub, all_, mine)
+        kept = self._known(shares, snapshot).of_others(leaf, _tree(shares, leaf), need)
         room = [max(lack, has - keep) for has, lack, keep in zip(free, lacks, kept, strict=True)]
         owners = self.place_in(leaf)[1]
         if owners > 1:
             room = [max(has / owners, min(has, amount)) for has, amount in zip(room, need, strict=True)]
         return room
 
-    def _others(
-        self, shares: EpochShares, snapshot: Snapshot, need: Resources
-    ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-        """Return what each leaf pool lacks, in whole tasks, and the sums; as at the last look at the snapshot."""
-        if need not in self._lacks:
-            self._lacks[need] = {}, {}
-            self._count(shares, snapshot, snapshot.usage.wanted_by_leaves(), need)
-        return self._lacks[need]
+    def _known(self, shares: EpochShares, snapshot: Snapshot) -> Lacks:
+        """Return what leaf pools lack, as at the last look at the snapshot."""
+        lacks, moved = self._lacks, self._moved
+        if lacks is None:
+            lacks, moved = Lacks(snapshot.dimensions), set(snapshot.usage.wanted_by_leaves())
+            self._lacks = lacks
+        for leaf in moved:
+            wants = self._wants(leaf)
+            size = (0.0,) * len(wants)
+            lack = size if leaf in self._vain else self._lack(shares, snapshot, leaf, size)
+            bare = not any(snapshot.usage.of_leaf(leaf))
+            lacks.put(leaf, _tree(shares, leaf), lack, wants, bare=bare)
+        self._moved = set()
+        return lacks
 
-    def _count(
-        self, shares: EpochShares, snapshot: Snapshot, leaves: Iterable[str], only: Resources | None = None
-    ) -> None:
-        """Count again what some leaf pools lack."""
-        tables = self._lacks if only is None else {only: self._lacks[only]}
-        for leaf in leaves:
-            for need, (each, together) in tables.items():
-                lacks = [0.0] * len(need) if leaf in self._vain else self._lack(shares, snapshot, leaf, need)
-                pairs = zip(lacks, need, strict=True)
-                whole = [lack // amount * amount if amount else lack for lack, amount in pairs]
-                before = each.pop(leaf, None)
-                if any(whole):
-                    each[leaf] = whole
-                elif before is None:
-                    continue
-                sums = together.setdefault(self._tree(shares, leaf), [0.0] * len(need))
-                for d, amount in enumerate(whole):
-                    sums[d] += amount - (before[d] if before else 0.0)
-
-    def _tree(self, shares: EpochShares, leaf: str) -> str:
-        """Return the tree of a leaf pool: its pools alone may use the tree's machines."""
-        tree = self._trees.get(leaf)
-        if tree is None:
-            tree = self._trees[leaf] = shares.family(shares.path(leaf)[-1])[0]
-        return tree
-
-    def _lack(self, shares: EpochShares, snapshot: Snapshot, leaf: str, need: Resources) -> list[float]:
+    def _lack(self, shares: EpochShares, snapshot: Snapshot, leaf: str, need: Sequence[float]) -> list[float]:
         """Return what a leaf pool wants of what it lacks of its share; one that holds nothing lacks a whole task."""
         held, wants = snapshot.usage.of_leaf(leaf), self._wants(leaf)
         lacks = map(sub, shares.due(leaf or NOBODY), held)
@@ -197,10 +231,10 @@ class Allowances:
         if shares is None or snapshot is None or stayed < KEPT_SECONDS:
             return False
         need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
-        each, _ = self._others(shares, snapshot, need)
         own = leaf_of(*work.whose)
-        self._vain.update((leaf, snapshot.usage.of_leaf(leaf)) for leaf in each if leaf != own)
-        self._lacks.clear()
+        lacking = [leaf for leaf in self._known(shares, snapshot).lacking(need) if leaf != own]
+        self._vain.update((leaf, snapshot.usage.of_leaf(leaf)) for leaf in lacking)
+        self._moved.update(lacking)
         return True
 
     def _free(self, leaf: str) -> list[float]:
@@ -224,6 +258,11 @@ class Allowances:
                 if name in pool.upper:
                     free[d] = min(free[d], pool.upper[name] - used[d])
         return free
+
+
+def _tree(shares: EpochShares, leaf: str) -> str:
+    """Return the tree of a leaf pool: its pools alone may use the tree's machines."""
+    return shares.family(shares.path(leaf)[-1])[0]
 
 
 def _amounts(work: Work, tasks: Sequence[int]) -> Sequence[int]:

@@ -5,12 +5,13 @@ all groups share the room of these machines in the policy's order (semantics 32)
 Once all jobs requeued for some machines have been tried, the room left there is offered to the others.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from omega.cellstate.array_snapshot import distinct
+from omega.cellstate.fairness import leaf_of
 from omega.cellstate.replies import Awaited, awaited_of
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import demands
@@ -47,8 +48,8 @@ class Blocked(ByShape):
         self._nearby: dict[Alike, frozenset[str]] = {}
         self.untried = 0
         """Number of jobs that were requeued for freed room and have not been tried."""
-        self.holding = set[str]()
-        """Jobs with running tasks, where what is due to a job follows from them."""
+        self.holding: defaultdict[str, set[str]] = defaultdict(set)
+        """Jobs with running tasks by leaf pool, where what is due to a job follows from them."""
         self.uncounted = set[str]()
         """Those of them that were added since their running tasks were counted."""
         self.left = LeftRooms()
@@ -73,7 +74,7 @@ class Blocked(ByShape):
 
     def _note_holding(self, work: Work) -> None:
         if self.ranks.bounds and any(work.holds(group) for group in range(len(work.left))):
-            self.holding.add(work.id)
+            self.holding[leaf_of(*work.whose)].add(work.id)
             self.uncounted.add(work.id)
 
     def hold_back(self, work: Work, snapshot: Snapshot | None) -> None:
@@ -145,7 +146,10 @@ class Blocked(ByShape):
         """Remove and return a job; None when it is not here."""
         alike = self._of.get(job_id)
         work = super().discard(job_id)
-        self.holding.discard(job_id)
+        if work is not None and (holding := self.holding.get(leaf := leaf_of(*work.whose))) is not None:
+            holding.discard(job_id)
+            if not holding:
+                del self.holding[leaf]
         if alike is not None:
             group = self.groups.get(alike)
             if group is None:

@@ -13,7 +13,7 @@ from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import MOST_TAKEN, Ask, Intake
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.queue.ranks import Place
-from omega.schedulers.sharing import NONE, Ownership, alone
+from omega.schedulers.sharing import ALL, NONE, Ownership, alone
 from omega.schedulers.work import Work
 
 MOST_ASKED = 8
@@ -52,12 +52,15 @@ class Intakes:
         self._kind, self._most, self._queue = kind, min(MOST_TAKEN, most), queue
         self._streams: dict[int, Stream] = {}
         self._ownership = alone("")
+        self.sole: list[int] = []
+        """Lanes that were found since `take_sole` and of which all jobs are the scheduler's own."""
         self._asked: Intake | None = None
         """The last request since jobs are received again."""
 
     def reset(self) -> None:
         """Receive every pending job again."""
         self._streams.clear()
+        self.sole.clear()
         self._asked = None
 
     def follow(self, ownership: Ownership) -> None:
@@ -74,6 +77,8 @@ class Intakes:
             stream = streams.get(number)
             if stream is None or stream.serial != state.serial:
                 stream = streams[number] = Stream(state.serial, self._buckets(lanes.names[number]))
+                if stream.owned == ALL:
+                    self.sole.append(number)
             if stream.owned != NONE:
                 own.append((number, state, stream))
         if len(streams) > 2 * len(states) + 64:
@@ -82,6 +87,11 @@ class Intakes:
 
     def _buckets(self, lane: Lane) -> str:
         return self._ownership.buckets(leaf_of(lane.pool, lane.user)) if lane.kind == self._kind else NONE
+
+    def take_sole(self) -> tuple[int, ...]:
+        """Return, once, the lanes that were found since the last call and of which all jobs are the scheduler's own."""
+        found, self.sole = tuple(self.sole), []
+        return found
 
     def short(self, lanes: Lanes) -> list[tuple[int, Stream, int]]:
         """Return the lanes that run short and may have more jobs: number, stream, jobs held."""

@@ -6,8 +6,9 @@ News are jobs that arrived, and something that it asked for and that happened si
 Which jobs it gets is decided when they are taken up (`Scheduler.admit`): not those that are held or wait for others.
 """
 
-from omega.cellstate.replies import Awaited
-from omega.schedulers.policies import Preemption
+from operator import lt
+
+from omega.cellstate.replies import Waits
 from omega.schedulers.queue.queue import Queue
 
 SMALLEST = 5e-7
@@ -32,18 +33,27 @@ class Watch:
     def __init__(self, queue: Queue) -> None:
         """Ask for nothing."""
         self._queue = queue
-        self.awaited: Awaited | None = None
+        self.asked: Waits | None = None
 
-    def changes(self, preemption: Preemption) -> bool:
+    def changes(self) -> bool:
         """Return whether blocked jobs now wait for something else; `ask` makes it the question."""
-        return self._queue.awaited(preemption) != self.awaited
+        return self._queue.awaited() != (None if self.asked is None else self.asked.awaited)
 
-    def ask(self, preemption: Preemption) -> Awaited | None:
+    @property
+    def needs_less(self) -> bool:
+        """Whether a blocked job may be placed on less room than the scheduler asked to be told of."""
+        if self.asked is None or not self.asked.least:
+            return False
+        least = self._queue.least_needed()
+        return not least or any(map(lt, least, self.asked.least))
+
+    def ask(self) -> Waits | None:
         """Return what is asked for from now on; what happened since the copy was made is to be looked up once."""
-        self.awaited = self._queue.awaited(preemption)
-        if self.awaited is not None:
+        awaited, before = self._queue.awaited(), self.asked
+        self.asked = None if awaited is None else Waits(awaited, self._queue.least_needed())
+        if self.asked is not None and (before is None or before.awaited != awaited):
             self.told()
-        return self.awaited
+        return self.asked
 
     def told(self) -> None:
         """Look at everything that blocked jobs wait for: the scheduler was told that some of it happened."""

@@ -14,12 +14,14 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
+from math import inf
 from random import Random
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.replies import ANY_JOB, Awaited, KindUse
+from omega.cellstate.replies import Awaited, KindUse
+from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import times
 from omega.schedulers.constrained import suspects
@@ -36,7 +38,7 @@ from omega.schedulers.work import Work
 REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
 """Notes of a job: limits and use of its last requeueing, and those at which the store then refused it."""
 SCAN_SECONDS = 0.5
-"""Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
+"""Minimum time between two scans for preemption by blocked jobs, or two looks whether other jobs were placed."""
 MOST_SCANNED = 8
 """Maximum number of groups of blocked jobs in one scan."""
 LOOK_SECONDS = 0.2
@@ -177,6 +179,9 @@ class EvictingJobs:
         self._blocked = blocked
         self.scan_at = 0.0
         """When blocked jobs may be scanned next (seconds)."""
+        self.follows_use = False
+        """Whether placements by others can permit an eviction: then the scheduler looks for them from time to time."""
+        self._look_at = 0.0
         self._scanned = self._epoch = 0
         self.to_scan = 0
         """Number of groups of the current scan that have not been scanned; 0 while no job is blocked."""
@@ -193,18 +198,23 @@ class EvictingJobs:
             self.to_scan = len(self._blocked.groups)
 
     def next_due(self) -> float | None:
-        """Return when the next scan is due (seconds); None when there is nothing to scan."""
-        return self.scan_at if self.to_scan and len(self._blocked) else None
+        """Return when the next scan is due, or a look for placements by others (seconds); None: neither."""
+        if not len(self._blocked):
+            return None
+        due = min(self.scan_at if self.to_scan else inf, self._look_at if self.follows_use else inf)
+        return due if due < inf else None
 
     def requeue(
         self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float, promise: Promise | None = None
     ) -> list[Work]:
         """Remove and return the blocked jobs that may evict now."""
+        if now >= self._look_at:
+            self._look_at = now + SCAN_SECONDS
         requeued = self._scan(snapshot, preemption, rng, now)
         if self.asserting is not None:
             if leaves := self.asserting.stirred():
                 requeued += self._of_leaves(leaves, promise)
-            requeued += self._entitled(self.asserting, snapshot)
+            requeued += self._entitled(self.asserting, snapshot, now)
         return requeued
 
     def _scan(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
@@ -240,17 +250,22 @@ class EvictingJobs:
             self._blocked.discard(work.id)
         return works
 
-    def _entitled(self, preemption: Asserting, snapshot: Snapshot) -> list[Work]:
-        """After an epoch, remove and return some jobs of each pool that its shares entitle to room within the pool."""
+    def _entitled(self, preemption: Asserting, snapshot: Snapshot, now: float) -> list[Work]:
+        """After an epoch, remove and return some jobs of each pool that its shares entitle to room within the pool.
+
+        A job that is to be tried again later is among those that are tried, but not before its time.
+        """
         number = 0 if snapshot.epoch is None else snapshot.epoch.number
         if number == self._epoch:
             return []
         self._epoch, works = number, list[Work]()
         firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
         for leaf in sorted({leaf_of(*work.whose) for work in firsts}):
-            mine = (self._blocked.discard(job) for job in preemption.entitled(leaf, snapshot))
+            mine = (self._blocked.get(job) for job in preemption.entitled(leaf, snapshot))
             works += islice((work for work in mine if work is not None), MOST_SCANNED)
+        works = [work for work in works if work.again <= now]
         for work in works:
+            self._blocked.discard(work.id)
             work.entitled = True
         return works
 
@@ -270,8 +285,10 @@ class Queue:
         self._until: list[tuple[float, str]] = []
         self.evicting = EvictingJobs(self.blocked)
         self._look_at = 0.0
-        self._fetched = self._counted_at = -1
+        self._fetched = -1
         """Changes of the snapshot when other jobs' runs were fetched last."""
+        self._moved_leaves = set[str]()
+        """Leaf pools whose use changed since the running tasks of their blocked jobs were counted."""
         self._to_count: list[str] = []
         """Blocked jobs whose running tasks are to be counted."""
         self.bound: Callable[[], Place | None] | None = None
@@ -402,17 +419,23 @@ class Queue:
         """Whether machines changed since the runs of the jobs were fetched to which blocked jobs have relations."""
         return bool(self.blocked.others()) and self._snapshot is not None and self._snapshot.changes != self._fetched
 
-    def awaited(self, preemption: Preemption) -> Awaited | None:
+    def awaited(self) -> Awaited | None:
         """Return the jobs whose placements are to notify this scheduler, as freed room does; None: no job is blocked.
 
-        A placement helps a preemption that follows use. Else it does not: what is free on a machine and what may be
-        evicted there stay the same together.
+        For a preemption that follows use it looks from time to time (`EvictingJobs`). For another one placements change
+        nothing: what is free on a machine and what may be evicted there stay the same together.
         """
-        if not (self.blocked.groups or self.limited.groups):
-            return None
-        if preemption.evicts and preemption.follows_use and self.blocked.groups:
-            return (ANY_JOB,)
-        return self.blocked.awaited()
+        return self.blocked.awaited() if self.blocked.groups or self.limited.groups else None
+
+    def least_needed(self) -> Resources:
+        """Return what a task of a blocked job needs at least; nothing where jobs wait for more than room.
+
+        What limits admit, and where a job may be that keeps apart from another one, changes with any end of a task.
+        """
+        blocked = self.blocked
+        if self.limited.groups or not blocked.groups or blocked.others():
+            return ()
+        return tuple(blocked.table.smallest().tolist())
 
     def _waits(self, until: float, job_id: str) -> bool:
         work = self.blocked.get(job_id)
@@ -449,8 +472,10 @@ class Queue:
     def _holding(self, snapshot: Snapshot) -> tuple[str, ...]:
         """Return the blocked jobs whose running tasks may have ended since they were counted, some at a time."""
         uncounted, self.blocked.uncounted = self.blocked.uncounted, set()
-        if snapshot.changes != self._counted_at:
-            self._counted_at, uncounted = snapshot.changes, self.blocked.holding
+        if self._moved_leaves:
+            holding = self.blocked.holding
+            uncounted = uncounted.union(*(holding[leaf] for leaf in self._moved_leaves & holding.keys()))
+            self._moved_leaves = set()
         self._to_count += sorted(uncounted.difference(self._to_count))
         count, self._to_count = self._to_count[:MOST_COUNTED], self._to_count[MOST_COUNTED:]
         return tuple(count)
@@ -466,7 +491,10 @@ class Queue:
             self._forget_touched(snapshot)
 
     def _forget_touched(self, snapshot: Snapshot) -> None:
-        kin = self.ordering.touched(snapshot.usage.touched())
+        touched = snapshot.usage.touched()
+        if self.ranks.bounds:
+            self._moved_leaves.update(leaf_of(*whose) for whose in touched)
+        kin = self.ordering.touched(touched)
         if kin is None:
             self.ranks.forget()
         else:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
@@ -16,6 +17,7 @@ from omega.schedulers.queue.ranks import Place, Promise, Ranks, within
 from omega.schedulers.queue.shapes import Alike, EquivalentJobs, GroupTable, Mask
 from omega.schedulers.work import Work
 
+Lines = NDArray[np.int64]
 PORTIONS = 8
 """A turn gives a job at most this part of the remaining room, and at least one task."""
 
@@ -66,6 +68,8 @@ class Sharing:
         """Those of the machines that may hold a task, and their room."""
         self.left = False
         """Whether some job left room to others."""
+        self._refused = set[Alike]()
+        """Groups to which no room is due."""
         self._given: dict[str, Work] = {}
         self._unknown = True
         """Whether room was given since the groups that fit were computed."""
@@ -96,6 +100,8 @@ class Sharing:
                 raise TypeError(line)
             if self.promise is not None and (rival is not None or self.blocked.ranks.bounds):
                 works, waiting[line] = self._turn(alike, self.promise, alone=rival is None)
+                if alike in self._refused:
+                    waiting[self._refused_like(alike, line, candidates)] = False
             else:
                 works = self._of_group(alike, rival)
                 waiting[line] = bool(works) and (alike in self.blocked.groups)
@@ -129,8 +135,7 @@ class Sharing:
         most = work.left if due is None else within(work, due) or work.left
         if due is not None and all(tasks <= had for tasks, had in zip(most, given, strict=True)):
             if not ranks.ordering.beyond(work, self.stayed):
-                self.left = True
-                self.blocked.leave(alike)
+                self._leave(alike)
                 return [], False
             due, most = None, work.left
         tasks = [min(most_, left) - had for most_, left, had in zip(most, work.left, given, strict=True)]
@@ -149,6 +154,26 @@ class Sharing:
             return [], self._next(alike, work)
         self.blocked.put_again(alike, work)
         return [], True
+
+    def _leave(self, alike: Alike) -> None:
+        """Record that a group leaves the room to others."""
+        self.left = True
+        self._refused.add(alike)
+        self.blocked.leave(alike)
+
+    def _refused_like(self, alike: Alike, line: int, lines: Lines) -> Lines:
+        """Of these lines, return those of the same lane to which no room is due either: they need no less."""
+        table, work = self.lines, self.blocked.first(alike)
+        if work.least or sum(map(bool, work.left)) > 1:
+            return lines[:0]
+        like = lines[(table.lane[lines] == table.lane[line]) & (table.least[lines] >= table.least[line]).all(axis=1)]
+        found = list[int]()
+        for each in like.tolist():
+            other = table.alike[each]
+            if other is not None and self.blocked.first(other).job.precedence <= work.job.precedence:
+                found.append(each)
+                self._leave(other)
+        return np.array(found, dtype=np.int64)
 
     def _taken(self, work: Work, tasks: Sequence[int], jobs: int) -> list[int]:
         """Deduct the room of these tasks by group as far as they fit; return how many they are.

@@ -13,7 +13,7 @@ from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.redis.calls import load_scripts
 from omega.cellstate.redis.scripts import Script
-from omega.cellstate.replies import CommitRequest
+from omega.cellstate.replies import CommitRequest, Waits
 from omega.cellstate.tasks import HealthOf, HealthReport, HealthState, OutputPart, TaskProgress
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
@@ -36,7 +36,7 @@ def used(make: Make) -> RedisStand:
     history(stand.cell, stand.expire_lease)
     Member(stand.cell, "mine/0")
     stand.cell.machines.set_deadline(0, 1_000)
-    stand.cell.schedulers.set_blocked("mine/0", blocked=True)
+    stand.cell.schedulers.set_blocked("mine/0", Waits(lanes=(1,)))
     stand.cell.schedulers.members()
     stand.cell.jobs.submit([job("healthy", (0, 0))], 0, "ada")
     Member(stand.cell, "batch/9").place("healthy", (0, 1))

@@ -8,7 +8,7 @@ from omega.cellstate.memory.tasks import MAILBOX_MOST
 from omega.cellstate.model import Limits, MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.records import each_message
-from omega.cellstate.replies import MOST_AWAITED, Awaited, awaited_of
+from omega.cellstate.replies import MOST_AWAITED, Awaited, Waits, awaited_of
 from omega.cellstate.tasks import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job, requeue_lost
 
@@ -21,12 +21,17 @@ def members(cell: AnyCell) -> list[Member]:
     return found
 
 
-def woken(cell: AnyCell) -> list[str]:
-    """Whose tokens there are; takes them. A server looks only ten times a second whether a wait is over."""
+def tokens(cell: AnyCell) -> dict[str, str]:
+    """The tokens that there are; takes them. A server looks only ten times a second whether a wait is over."""
     names = ["batch/0", "batch/1", "service/0"]
     if isinstance(cell, RedisCell):
         names = [name for name in names if cell.client.llen(f"{cell.prefix}wake:{name}")]
-    return [name for name in names if cell.schedulers.wait_for_work(name, 0.01)]
+    return {name: token for name in names if (token := cell.schedulers.wait_for_work(name, 0.01))}
+
+
+def woken(cell: AnyCell) -> list[str]:
+    """Whose tokens there are; takes them."""
+    return list(tokens(cell))
 
 
 def test_work_wakes_its_kind_once(cell: AnyCell, members: list[Member]) -> None:
@@ -78,10 +83,10 @@ def test_freed_room_wakes_who_has_jobs_that_fit_nowhere(cell: AnyCell, members: 
     members[0].place("a", (0, 2))
     cell.machines.set_state(2, MachineState.DRAINED, 0, "ada")
     woken(cell)
-    cell.schedulers.set_blocked("service/0", blocked=True)
+    cell.schedulers.set_blocked("service/0", Waits())
     FREEING[what](cell)
     assert "service/0" in woken(cell)
-    cell.schedulers.set_blocked("service/0", blocked=False)
+    cell.schedulers.set_blocked("service/0", None)
     cell.executors.register("e0", "n", 600_000, 0)
     cell.machines.join("e0", [MachineSpec("newer", (4, 8))], 0)
     assert "service/0" not in woken(cell)
@@ -93,7 +98,7 @@ def test_a_machine_that_can_start_tasks_again_wakes_who_has_jobs_that_fit_nowher
     lease = stored.executors.register_agent("h", "n", 600_000, 0)
     (index,) = stored.machines.join("agent/h", [MachineSpec("h", (4, 8))], 0)
     stored.executors.report_fitness(lease, [index], "full", 1)
-    stored.schedulers.set_blocked("service/0", blocked=True)
+    stored.schedulers.set_blocked("service/0", Waits())
     woken(stored)
     stored.executors.report_fitness(lease, [index], "", 2)
     assert "service/0" in woken(stored)
@@ -102,8 +107,8 @@ def test_a_machine_that_can_start_tasks_again_wakes_who_has_jobs_that_fit_nowher
 def test_room_beside_an_eviction_wakes(cell: AnyCell, members: list[Member]) -> None:
     cell.jobs.submit([job("a", (4, 4)), job("s", kind="service", precedence=9)], 0, "ada")
     members[0].place("a", (0, 1))
-    cell.schedulers.set_blocked("batch/1", blocked=True)
-    cell.schedulers.set_blocked("service/9", blocked=True)
+    cell.schedulers.set_blocked("batch/1", Waits())
+    cell.schedulers.set_blocked("service/9", Waits())
     woken(cell)
     members[2].place("s", (1, 1))
     assert woken(cell) == []
@@ -125,11 +130,74 @@ def test_a_placement_notifies_who_waits_for_it(
 ) -> None:
     cell.jobs.submit([job("a", (1, 1)), job("c", (9, 9))], 0, "ada")
     woken(cell)
-    cell.schedulers.set_blocked("service/0", blocked=True, awaited=awaited)
+    cell.schedulers.set_blocked("service/0", Waits(awaited))
     members[0].place("c", (0, 1))
     assert woken(cell) == [], "it does not fit"
     members[0].place("a", (0, 1))
     assert woken(cell) == notified
+
+
+@pytest.fixture
+def owned(cell: AnyCell, members: list[Member]) -> AnyCell:
+    """Three schedulers with blocked jobs; batch/1 decides the lane of a job with three tasks on machine 0."""
+    cell.jobs.submit([job("a", (1, 1), count=3)], 0, "ada")
+    (lane,) = (number for number, (_, lane) in cell.schedulers.lanes().items() if lane.kind == "batch")
+    members[0].place("a", (0, 2), (1, 1))
+    cell.schedulers.set_blocked("batch/0", Waits(least=(1, 1)))
+    cell.schedulers.set_blocked("batch/1", Waits(least=(1, 1), lanes=(lane,)))
+    cell.schedulers.set_blocked("service/0", Waits(least=(2, 2)))
+    tokens(cell)
+    return cell
+
+
+ENDS = {"a task": TaskEnd(0, 1, EndKind.FINISHED, "0"), "a run": TaskEnd(1, 2, EndKind.FINISHED)}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_room_that_tasks_left_is_told_to_the_owner_of_their_lane_alone(owned: AnyCell, what: str) -> None:
+    owned.executors.end([ENDS[what]], 0, "e0")
+    assert tokens(owned) == {"batch/1": "alone"}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_all_are_told_of_room_while_its_owner_does_not_look(owned: AnyCell, what: str) -> None:
+    owned.executors.end([TaskEnd(0, 1, EndKind.FINISHED, "1")], 0, "e0")
+    owned.executors.end([ENDS[what]], 0, "e0")
+    assert tokens(owned) == {"batch/0": "1", "batch/1": "alone", "service/0": "1"}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_all_are_told_of_room_whose_owner_left(stand: Stand, owned: AnyCell, what: str) -> None:
+    stand.expire_lease("batch/1")
+    owned.schedulers.members()
+    owned.executors.end([ENDS[what]], 0, "e0")
+    assert tokens(owned) == {"batch/0": "1", "service/0": "1"}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_who_waits_for_more_than_room_is_told_of_every_end(owned: AnyCell, what: str) -> None:
+    owned.schedulers.set_blocked("service/0", Waits())
+    owned.executors.end([ENDS[what]], 0, "e0")
+    assert tokens(owned) == {"batch/1": "alone", "service/0": "1"}
+
+
+def test_all_are_told_of_changed_machines_and_of_room_of_a_lane_without_an_owner(owned: AnyCell) -> None:
+    owned.machines.set_state(2, MachineState.DRAINED, 0, "ada")
+    assert tokens(owned) == {"batch/0": "1", "batch/1": "1", "service/0": "1"}
+    owned.schedulers.set_blocked("batch/1", None)
+    owned.executors.end([ENDS["a task"]], 0, "e0")
+    assert tokens(owned) == {"batch/0": "1", "service/0": "1"}
+
+
+def test_room_is_handed_on_to_those_whom_it_may_help(stand: Stand, owned: AnyCell) -> None:
+    assert owned.schedulers.hand_on("batch/1", [(1, 0), (0, 9)]) == []
+    assert owned.schedulers.hand_on("batch/1", [(1, 0), (1, 2)]) == ["batch/0"]
+    assert owned.schedulers.hand_on("batch/1", [(2, 2)]) == ["batch/0", "service/0"]
+    assert tokens(owned) == {"batch/0": "1", "service/0": "1"}, "one token each"
+    owned.schedulers.set_blocked("service/0", Waits())
+    stand.expire_lease("batch/0")
+    owned.schedulers.members()
+    assert owned.schedulers.hand_on("batch/1", [(0, 0)]) == ["service/0"]
 
 
 def test_the_dead_are_not_woken(stand: Stand, cell: AnyCell, members: list[Member]) -> None:

@@ -20,7 +20,7 @@ from omega.cellstate.keys import prefix
 from omega.cellstate.model import JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest, Membership
+from omega.cellstate.replies import CommitRequest, Membership, Waits
 from omega.cellstate.store import connect_cell, create_cell
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -201,7 +201,7 @@ def test_changes_wait_and_nothing_else_does(group: Sentinels, cell: RedisCell) -
         )
         member = other.schedulers.register("batch/0", "n", 60_000, 0)
         other.schedulers.renew(member, 60_000, {})
-        other.schedulers.set_blocked("batch/0", blocked=True)
+        other.schedulers.set_blocked("batch/0", Waits())
         other.jobs.housekeep(0, "batch/0")
         other.schedulers.deregister(member, 0)
     assert waits(group) == before

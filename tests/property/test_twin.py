@@ -10,7 +10,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule, run_s
 
 from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.ranges import span_text
-from omega.cellstate.replies import CommitRequest, Membership, awaited_of
+from omega.cellstate.replies import CommitRequest, Membership, Waits, awaited_of
 from omega.cellstate.resources import Resources
 from omega.cellstate.tasks import EndKind, TaskEnd
 from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Position, Transaction
@@ -347,7 +347,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
 
     @rule(
         name=st.sampled_from(MEMBERS),
-        what=st.sampled_from(["resend", "late", "start", "box", "wake", "asleep", "time"]),
+        what=st.sampled_from(["resend", "late", "start", "box", "wake", "asleep", "hand on", "time"]),
     )
     def ask(self, name: str, what: str) -> None:
         if what == "resend" and name in self.last:
@@ -368,9 +368,12 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             self.worlds.do(lambda world: world.cell.schedulers.wait_for_work(name, 0.01))
         elif what == "asleep":
             awaited = awaited_of([f"n{self.now % 7}"] if self.now % 11 else map(str, range(70)))
-            self.worlds.do(
-                lambda world: world.cell.schedulers.set_blocked(name, blocked=self.now % 2 == 0, awaited=awaited)
-            )
+            lanes = tuple(number for number in range(1, 9) if self.now % (number + 2) == 0)
+            waits = Waits(awaited, (self.now % 3, 1) if self.now % 5 else (), lanes) if self.now % 3 else None
+            self.worlds.do(lambda world: world.cell.schedulers.set_blocked(name, waits))
+        elif what == "hand on":
+            room = [(self.now % 4, 1), (1, self.now % 3)][: self.now % 3]
+            self.worlds.do(lambda world: world.cell.schedulers.hand_on(name, room))
         else:
             at = self.tick(KEEP_MS // 3)
             self.worlds.do(lambda world: world.cell.jobs.retire(at, 3))

@@ -10,7 +10,7 @@ import numpy as np
 
 from omega.cellstate.cell import Cell
 from omega.cellstate.model import Job, JobState
-from omega.cellstate.replies import Awaited, CommitRequest, Reply
+from omega.cellstate.replies import CommitRequest, Reply, Waits
 from omega.schedulers import loop
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.work import Work
@@ -72,16 +72,16 @@ class VirtualSchedulers:
         reply, self._reply = self._reply, None
         return reply
 
-    def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
+    def set_blocked(self, member: str, waits: Waits | None) -> None:
         watching, awaiting = self._world.watching, self._world.awaiting
         watching.pop(0, None)
         awaiting.pop(0, None)
-        if blocked:
+        if waits is not None:
             watching[0] = self._live.wake
-            awaiting[0] = awaited, self._live.wake
+            awaiting[0] = waits.awaited, self._live.wake
 
-    def wait_for_work(self, member: str, seconds: float) -> bool:
-        return self._live.pass_time(seconds, wakes=True)
+    def wait_for_work(self, member: str, seconds: float) -> str:
+        return "1" if self._live.pass_time(seconds, wakes=True) else ""
 
 
 class VirtualJobs:

@@ -78,10 +78,22 @@ repeat -- the fast path
   --@include fast_path/write
   if tasks_failed > 0 then redis.call('HINCRBY', meta_key, 'tasks_failed', tasks_failed) end
   if jobs_failed > 0 then redis.call('HINCRBY', meta_key, 'jobs_failed', jobs_failed) end
-  local asleep = named.asleep and redis.call('HKEYS', named.asleep) or {}
-  for i = 1, #asleep do
-    local key = named['wake:' .. asleep[i]]
-    if key and redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
+  -- As parts/publish.lua notifies.
+  local asleep = named.asleep and redis.call('HGETALL', named.asleep) or {}
+  local waiting, told, all = {}, {}, not named.owners
+  for i = 1, #asleep, 2 do waiting[asleep[i]] = named['wake:' .. asleep[i]] end
+  for i = 1, (all or not asleep[1]) and 0 or #changed_lanes do
+    local owner = redis.call('HGET', named.owners, changed_lanes[i][L_NUMBER])
+    local key = owner and waiting[owner]
+    all = all or not key or redis.call('LLEN', key) > 0
+    if key then told[key] = true end
+  end
+  for i = 1, #asleep, 2 do
+    local key = waiting[asleep[i]]
+    local alone = not all and told[key]
+    if key and (all or alone or sub(asleep[i + 1], 1, 1) == '-') and redis.call('LLEN', key) == 0 then
+      redis.call('RPUSH', key, alone and 'alone' or '1')
+    end
   end
   if #done > 0 then
     --@include done

@@ -8,8 +8,8 @@ local pend, unpend, retired = {}, {}, {}
 local chores, settled = {}, {}
 -- Jobs that wait for others (links.lua): the waits that this call ends; more: jobs that it ended have further waiters.
 local waiters = { met = {}, more = false }
--- Whether room was freed, or a machine was added or changed: blocked jobs may fit now.
-local freed = false
+-- Whether a machine was added or changed, and the lanes whose tasks left room: blocked jobs may fit now.
+local freed, left_by = false, {}
 -- Jobs of which this call placed tasks: blocked jobs may wait for them.
 local gained = {}
 
@@ -247,13 +247,33 @@ do
     return find(names, ' * ', 1, true) ~= nil
   end
 
-  -- Schedulers with blocked jobs: freed room notifies all of them, a placement those that wait for it.
+  -- Tell the owners of the lanes whose tasks left room, each alone; false where all schedulers are to be told: a lane has
+  -- no owner that waits, or its owner has not looked since it was told last.
+  local function owners_told(waiting)
+    local numbers, keys = {}, {}
+    for number in pairs(left_by) do numbers[#numbers + 1] = number end
+    local owners = fetch(named.owners, numbers)
+    for i = 1, #numbers do
+      local key = owners[i] and waiting[owners[i]]
+      if not key or redis.call('LLEN', key) > 0 then return false end
+      keys[key] = true
+    end
+    for key in pairs(keys) do redis.call('RPUSH', key, 'alone') end
+    return true
+  end
+
+  -- Schedulers with blocked jobs: changed machines notify all of them, a placement those that wait for it, and room that
+  -- tasks left the owners of their lanes, which hand on what they leave (semantics 19).
   local function notify_blocked()
-    if not named.asleep or not (freed or #gained > 0) then return end
-    local asleep = redis.call('HGETALL', named.asleep)
+    local tasks = next(left_by)
+    if not named.asleep or not (freed or tasks or #gained > 0) then return end
+    local asleep, waiting = redis.call('HGETALL', named.asleep), {}
+    for i = 1, #asleep, 2 do waiting[asleep[i]] = named['wake:' .. asleep[i]] end
+    local all = freed or tasks and not (named.owners and owners_told(waiting))
     for i = 1, #asleep, 2 do
-      local key = named['wake:' .. asleep[i]]
-      if key and (freed or awaits(asleep[i + 1])) then wake(key) end
+      local key = waiting[asleep[i]]
+      local always = tasks and sub(asleep[i + 1], 1, 1) == '-'
+      if key and (all or always or #gained > 0 and awaits(asleep[i + 1])) then wake(key) end
     end
   end
 

@@ -115,7 +115,7 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
     if how == 'evicted' and j.gang == STRICT then strict[#strict + 1] = j end
   end
   local before = j.placed
-  g[PLACED], j.placed, freed = g[PLACED] - count, before - count, true
+  g[PLACED], j.placed, left_by[j.lane] = g[PLACED] - count, before - count, true
   count_admitted(j, before)
   local dropped = g[OPTIONAL] == COPIES or how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
   local ended, spent = ENDED[how] or (j.state > HELD and STOPPED), '-'

@@ -92,12 +92,13 @@ class PatientSchedulers(RedisSchedulers):
         super().__init__(cell, cell.jobs)
         self._link, self.clock = cell.link, cell.clock
 
-    def wait_for_work(self, member: str, seconds: float) -> bool:
+    def wait_for_work(self, member: str, seconds: float) -> str:
         key = f"{prefix(self._calls.name)}wake:{member}"
-        if self._calls.command(self._calls.client.lpop, key) is None:
+        token = self._calls.command(self._calls.client.lpop, key)
+        if token is None:
             self.clock.pause(seconds)
-            return bool(self._calls.command(self._calls.client.lpop, key))
-        return True
+            token = self._calls.command(self._calls.client.lpop, key)
+        return "" if token is None else str(token.decode())
 
 
 def spec(job_id: str, count: int = 1, need: tuple[int, int] = (100, 100), gang: Gang = Gang.NO, **more: Any) -> JobSpec:

@@ -13,7 +13,7 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
-from omega.cellstate.replies import Budget, Original
+from omega.cellstate.replies import Budget, Original, Waits
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
 from omega.cellstate.tasks import EndKind, HealthOf, HealthReport, HealthState, OutputPart, TaskEnd, TaskProgress
@@ -43,7 +43,7 @@ UNSEEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("`health`", "removed; another task or state of the same placement"):
         (r"health (key|field 0) removed", r"health field 0 word [23] changed"),
     ("`copied`", "a job added that is not kept"): (r"copied field 0 duplicated",),
-    ("`asleep` `wake`", "any"): (r"(asleep|wake) .*",),
+    ("`asleep` `owners` `wake`", "any"): (r"(asleep|owners|wake) .*",),
     ("`stats`", "any"): (r"stats .*",),
     ("`progress` `answer` `durations` `chosen` `output`", "any"):
         (r"(progress|answer|durations|chosen) .*", r"output field \d (word 0 )?\w+"),
@@ -122,7 +122,7 @@ def furnish(town: Town) -> None:
     assert town.commit("broad", Claim(index, 0, 270), Claim(3, 0, 30)) == 300
     assert town.end("broad", 3, EndKind.EVICTED, "280-285", "drain") == 6
     cell.machines.set_deadline(4, 60_000)
-    cell.schedulers.set_blocked("batch/0", blocked=True)
+    cell.schedulers.set_blocked("batch/0", Waits(lanes=(1,)))
     cell.schedulers.members()
     cell.schedulers.renew(
         town.members["batch"], LEASE_MS, {"busy_seconds": 0.5, "seconds": 2.5, "conflicts": 1, "accepted": 2}

@@ -14,6 +14,7 @@ from omega.schedulers.policies import NoPreemption, Placement, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch, service
 from omega.schedulers.queue import queue
+from omega.schedulers.queue.queue import SCAN_SECONDS
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 from omega.simulation import Settings, Simulation
@@ -101,14 +102,19 @@ class ByShares(Preemption):
 
 
 @pytest.mark.parametrize(
-    ("policy", "notified"), [(ByShares(), True), (PrecedencePreemption(), False), (NoPreemption(), False)]
+    ("policy", "looks"), [(ByShares(), True), (PrecedencePreemption(), False), (NoPreemption(), False)]
 )
-def test_a_placement_notifies_a_scheduler_that_evicts_by_shares(policy: Preemption, notified: bool) -> None:
-    """It changes shares; what is free and what has a lower precedence stays the same together."""
+def test_a_scheduler_that_evicts_by_shares_looks_for_placements_by_others(
+    policy: Preemption, looks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They change shares, but do not notify it; what is free and what has a lower precedence changes in no sum."""
+    monkeypatch.setattr(queue, "SCAN_SECONDS", SCAN_SECONDS)
     rig = blocked(Scheduler("batch", preemption=policy), spec("large", need=(5_000, 5_000), precedence=9))
     rig.other.jobs.submit([other("db")], 0, "ada")
     rig.foreign("db", 1, 1)
-    assert rig.cell.schedulers.wait_for_work("batch/0", 1.0) is notified
+    assert not rig.cell.schedulers.wait_for_work("batch/0", SCAN_SECONDS)
+    due = rig.scheduler.queue.next_due()
+    assert (due is not None and due <= rig.clock.now()) is looks
 
 
 @pytest.mark.parametrize("think", [0.0, 3.0])
