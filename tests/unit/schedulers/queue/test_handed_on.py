@@ -1,5 +1,7 @@
 """Room that tasks left is told to the owner of their pool alone; it hands on what it does not use (decision 114)."""
 
+from typing import Any
+
 import fakeredis
 import pytest
 
@@ -44,8 +46,8 @@ def block(rig: Rig, *jobs: JobSpec) -> None:
 
 def tokens(rig: Rig) -> list[str]:
     """The unread token of each scheduler."""
-    found: list[list[bytes]] = [rig.client.lrange(f"{rig.cell.prefix}wake:{member}", 0, 0) for member in MEMBERS]
-    return [str(each[0], "ascii") if each else "" for each in found]
+    found: list[Any] = [rig.client.lrange(f"{rig.cell.prefix}wake:{member}", 0, 0) for member in MEMBERS]
+    return [each[0].decode() if each else "" for each in found]
 
 
 def read_all(first: Rig, second: Rig) -> None:
