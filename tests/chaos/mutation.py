@@ -5,9 +5,11 @@ A mutant is one file with one place changed by one operator: a comparison flippe
 against the tests of its file in a copy of the tree, two at a time (another number: ``AT_ONCE`` in the environment). A
 mutant that passes all of them survives and is printed. What an object prints of itself (``repr=False``) is not changed.
 A third argument names another sample of files: ``scheduling`` (the pending queue, the loop and the orderings) or
-``edges`` (the pending queue, preemption, rolling updates and the guard of tasks).
+``edges`` (the pending queue, preemption, rolling updates and the guard of tasks). Verdicts are appended to
+`benchmarks/mutants.jsonl`; a run that is started again at the same commit of the product tests the other mutants alone.
 """
 
+import json
 import os
 import re
 import shutil
@@ -23,7 +25,10 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from tests.chaos.shards import commit
+
 TREE = Path(__file__).parents[2]
+RECORDS = TREE / "benchmarks/mutants.jsonl"
 SECONDS = 600
 """Time limit of one run of a mutant's tests; they take less than 60 s. A mutant that needs more is found: it loops."""
 AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
@@ -341,10 +346,30 @@ def sample(seed: str, count: int, files: Iterable[str] = TESTS) -> list[Mutant]:
     return Random(seed).sample([mutant for path in files for mutant in mutants(path)], count)
 
 
+def tested(at: str) -> dict[str, bool]:
+    """Whether each mutant survived that was tested at a commit."""
+    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
+    return {each["mutant"]: each["survives"] for each in map(json.loads, lines) if each["commit"] == at}
+
+
+def name(mutant: Mutant) -> str:
+    return f"{mutant.path}:{mutant.line + 1}: {mutant.before.strip()} -> {mutant.after.strip()}"
+
+
+def say(mutant: str, *, alive: bool) -> None:
+    sys.stdout.write(f"{'survives' if alive else 'found'} {mutant}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
     os.nice(NICENESS)
-    files = SAMPLES[sys.argv[3]] if sys.argv[3:] else TESTS
-    for mutant, alive in run(sample(sys.argv[1], int(sys.argv[2]), files)):
-        before, after = mutant.before.strip(), mutant.after.strip()
-        sys.stdout.write(f"{'survives' if alive else 'found'} {mutant.path}:{mutant.line + 1}: {before} -> {after}\n")
-        sys.stdout.flush()
+    drawn = sample(sys.argv[1], int(sys.argv[2]), SAMPLES[sys.argv[3]] if sys.argv[3:] else TESTS)
+    at = commit()
+    known = tested(at)
+    for each in map(name, drawn):
+        if each in known:
+            say(each, alive=known[each])
+    for mutant, alive in run([each for each in drawn if name(each) not in known]):
+        with RECORDS.open("a") as out:
+            out.write(json.dumps({"commit": at, "mutant": name(mutant), "survives": alive}) + "\n")
+        say(name(mutant), alive=alive)
