@@ -7,7 +7,7 @@ import pytest
 
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
-from omega.schedulers.live_driver import LiveDriver
+from omega.schedulers.live_driver import IDLE_SECONDS, LiveDriver
 from omega.schedulers.sharing import Ownership
 from tests.unit.schedulers.rig import Rig
 
@@ -122,6 +122,28 @@ def test_a_job_that_needs_less_than_those_before_is_told_of_less_room(rigs: list
     first.until_placed("part")
     assert waits(first)
     assert tokens(first) == ["", "1"]
+
+
+def test_room_that_a_halted_owner_was_told_of_reaches_others_that_look_by_themselves(rigs: list[Rig]) -> None:
+    first, second = rigs
+    block(first, job("next", "a", 1_000))
+    block(second, job("other", "b", 1_000))
+    free(first, second)
+    began = second.clock.now()
+    second.until_placed("other")
+    assert second.clock.now() - began <= IDLE_SECONDS
+
+
+def test_the_next_end_tells_all_when_the_owner_has_not_looked(rigs: list[Rig]) -> None:
+    first, second = rigs
+    first.join((300, 300))
+    first.submit(job("more", "a", 300))
+    first.until_placed("more")
+    block(first, job("next", "a", 1_000))
+    block(second, job("other", "b", 1_000))
+    free(first, second)
+    first.end("more")
+    assert tokens(first) == ["alone", "1"]
 
 
 def test_all_are_told_of_a_machine_that_comes_back(rigs: list[Rig]) -> None:
