@@ -70,6 +70,7 @@ class DryRun:
         limits = self.limits = LimitedUse.of(self.cell) if self.limits is None else self.limits
         planned, arriving, now, tries = Planned(), [work], self.now, 0
         self.snapshot.placed = {work.id: Counter(work.places)}
+        self.scheduler.alone = True
         loop = attempts(self.scheduler)
         effect: Effect = next(loop)
         while True:

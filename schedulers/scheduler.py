@@ -109,6 +109,8 @@ class Scheduler:
     """Jobs decided by leaf pool, where pools have owners, since somebody took this count."""
     _joined: bool = field(default=False, init=False)
     """Whether the policies know their present peers."""
+    alone: bool = field(default=False, init=False)
+    """Whether nobody else places tasks meanwhile, as in a dry run."""
     without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
     """The policies of its own, while those of the cell's pools are in use."""
 
@@ -122,7 +124,7 @@ class Scheduler:
         self._within = within_locality(self.placement)
         self.declared = known = Declarations(*self.policies, self._within)
         self.queue.blocked.reads, self.queue.evicting.asserting = known.reads, known.asserting
-        self.queue.evicting.follows_use = self.preemption.evicts and self.preemption.follows_use
+        self.queue.evicting.follows_use = not self.alone and self.preemption.evicts and self.preemption.follows_use
         self.places_all = known.places_all
         self.job_fields = declared(self, *known.with_wrapped, *with_wrapped(self.gate))
         self._join()

@@ -269,7 +269,7 @@ def pack_shares(epoch: Epoch) -> bytes:
 def pack_leaves(epoch: Epoch) -> bytes:
     """Write the leaves and their shares."""
     leaves = {name: list(each) for name, each in epoch.leaves.items()}
-    return cast("bytes", msgpack.packb([leaves, dict(epoch.leaf_shares)]))
+    return cast("bytes", msgpack.packb([leaves, {tree: list(shares) for tree, shares in epoch.leaf_shares.items()}]))
 
 
 def epoch_digest(shares: bytes, leaves: bytes) -> str:
