@@ -36,8 +36,7 @@ class Waits(NamedTuple):
     """What the blocked jobs of a scheduler wait for, besides freed room: placements of the jobs `awaited`, by name.
 
     `least`: what each of their tasks needs at least, in the cell's smallest units; without it, all freed room notifies
-    the scheduler. `lanes`: further lanes all of whose
-    jobs the scheduler decides: room that these leave is told to it alone.
+    the scheduler. `lanes`: further lanes whose jobs this scheduler alone decides; room that these leave is told to it.
     """
 
     awaited: Awaited = ()

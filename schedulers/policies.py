@@ -84,8 +84,9 @@ class Ordering:
         """Return how many tasks of each group of a job may take room at once; None: no bound.
 
         `waiting` tells how many jobs of its lane and precedence wait, itself included. What it was given before
-        counts. The job gets more only of room that stayed free (`beyond`). Jobs of its lane that need no less, with no
-        higher precedence, are refused with it. Asked of a policy with `observe`.
+        counts. The job gets more only of room that stayed free (`beyond`). If it was given nothing and gets
+        nothing, jobs of its lane that need no less and have no higher precedence are refused, too. Asked of a policy
+        with `observe`.
         """
         return None
 

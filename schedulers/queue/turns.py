@@ -69,7 +69,7 @@ class Sharing:
         self.left = False
         """Whether some job left room to others."""
         self._refused = set[Alike]()
-        """Groups to which no room is due."""
+        """Groups whose first job was refused, and had been given nothing in this round."""
         self._given: dict[str, Work] = {}
         self._unknown = True
         """Whether room was given since the groups that fit were computed."""
@@ -135,6 +135,8 @@ class Sharing:
         most = work.left if due is None else within(work, due) or work.left
         if due is not None and all(tasks <= had for tasks, had in zip(most, given, strict=True)):
             if not ranks.ordering.beyond(work, self.stayed):
+                if not any(given):
+                    self._refused.add(alike)
                 self._leave(alike)
                 return [], False
             due, most = None, work.left
@@ -158,7 +160,6 @@ class Sharing:
     def _leave(self, alike: Alike) -> None:
         """Record that a group leaves the room to others."""
         self.left = True
-        self._refused.add(alike)
         self.blocked.leave(alike)
 
     def _refused_like(self, alike: Alike, line: int, lines: Lines) -> Lines:

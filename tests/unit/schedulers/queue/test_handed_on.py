@@ -71,45 +71,21 @@ def waits(rig: Rig) -> bool:
     return True
 
 
-def test_the_owner_that_uses_the_room_wakes_nobody(rigs: list[Rig]) -> None:
+@pytest.mark.parametrize(
+    ("own", "other", "told"),
+    [(1_000, 1_000, ""), (2_000, 1_000, "1"), (600, 400, "1"), (600, 500, "")],
+    ids=["it takes all", "it can use nothing", "the rest is enough for the other", "the rest is too small"],
+)
+def test_the_owner_hands_on_what_it_leaves(rigs: list[Rig], own: int, other: int, told: str) -> None:
     first, second = rigs
-    block(first, job("next", "a", 1_000))
-    block(second, job("other", "b", 1_000))
-    free(first, second)
-    first.until_placed("next")
-    assert waits(first)
-    assert tokens(first) == ["", ""]
-
-
-def test_the_owner_that_cannot_use_the_room_hands_it_on(rigs: list[Rig]) -> None:
-    first, second = rigs
-    block(first, job("large", "a", 2_000))
-    block(second, job("other", "b", 1_000))
+    block(first, job("own", "a", own))
+    block(second, job("other", "b", other))
     free(first, second)
     assert waits(first)
-    assert tokens(first) == ["", "1"]
-    second.until_placed("other")
-
-
-def test_what_the_owner_leaves_of_the_room_goes_on_to_those_that_need_no_more(rigs: list[Rig]) -> None:
-    first, second = rigs
-    block(first, job("part", "a", 600))
-    block(second, job("small", "b", 400))
-    free(first, second)
-    first.until_placed("part")
-    assert waits(first)
-    assert tokens(first) == ["", "1"]
-    second.until_placed("small")
-
-
-def test_room_that_is_too_small_for_the_others_is_not_handed_on(rigs: list[Rig]) -> None:
-    first, second = rigs
-    block(first, job("part", "a", 600))
-    block(second, job("wide", "b", 500))
-    free(first, second)
-    first.until_placed("part")
-    assert waits(first)
-    assert tokens(first) == ["", ""]
+    assert first.placed("own") == (own <= 1_000)
+    assert tokens(first) == ["", told]
+    if told:
+        second.until_placed("other")
 
 
 def test_a_job_that_needs_less_than_those_before_is_told_of_less_room(rigs: list[Rig]) -> None:

@@ -1,7 +1,7 @@
 """Room that jobs leave to others: what is due to them comes first, and the rest when it stayed free."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
@@ -112,3 +112,42 @@ def test_room_that_nobody_takes_is_not_offered_for_ever() -> None:
         assert queue.next_due() == pytest.approx(now)
         assert offered(queue, copy, now) == {}
     assert queue.next_due() is None
+
+
+@dataclass
+class OneEach(Ordering):
+    """All jobs are in one lane, and as many tasks are due to each; it records of which jobs it was asked."""
+
+    tasks: int
+    asked: list[str] = field(default_factory=list)
+
+    def observe(self, snapshot: Snapshot, now: float) -> None:
+        """Follow nothing."""
+
+    def due(self, work: Work, waiting: Callable[[], int]) -> list[int]:
+        self.asked.append(work.id)
+        return [self.tasks]
+
+    def beyond(self, work: Work, stayed: float) -> bool:
+        return False
+
+
+def of_sizes(ordering: Ordering, precedences: Sequence[int]) -> tuple[Queue, Snapshot]:
+    """Blocked jobs of ten tasks that need 1, 2, 3, ... units, and a machine on which 20 were freed just now."""
+    queue, copy = Queue(ordering), snapshot((0, 0))
+    for size, precedence in enumerate(precedences, 1):
+        queue.block(work(((size, size), 10), name=f"size {size}", order=size, precedence=precedence))
+    copy.freed()
+    say(copy, 0, 20, 20)
+    return queue, copy
+
+
+def test_a_job_that_had_what_is_due_to_it_keeps_no_wider_one_from_its_own() -> None:
+    queue, copy = of_sizes(OneEach(1), [0, 0, 0])
+    assert offered(queue, copy, 0.0) == {"size 1": [1], "size 2": [1], "size 3": [1]}
+
+
+def test_jobs_of_a_lane_that_need_no_less_are_refused_with_one_to_which_no_room_is_due() -> None:
+    queue, copy = of_sizes(ordering := OneEach(0), [0, 0, 5, 0])
+    assert offered(queue, copy, 0.0) == {}
+    assert ordering.asked == ["size 1", "size 3"], "with the first 2 and 4, but not one of a higher precedence"
