@@ -144,8 +144,16 @@ def limited(pid: int, what: int, most: int) -> Iterator[None]:
 
 
 def first_free(pid: int) -> int:
-    """The lowest descriptor that a process could open: those above it stay usable below any limit."""
-    lasting = set.intersection(*({int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()} for _ in range(20)))
+    """The lowest descriptor that a process could open: those above it stay usable below any limit.
+
+    What it opens for a moment, such as while it starts a task, is gone in one of many looks in half a second.
+    """
+
+    def opened() -> set[int]:
+        time.sleep(0.025)
+        return {int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()}
+
+    lasting = set.intersection(*(opened() for _ in range(20)))
     return next(number for number in range(len(lasting) + 1) if number not in lasting)
 
 
