@@ -196,7 +196,7 @@ class _Step:
         hours = {number: hour.pack() for number, hour in self.ledger.hours.items()}
         jobs = [self._records(known.job, known) for known in self.jobs.values() if known.job and known.touched]
         oldest = self.now_ms // HOUR_MS - KEPT_HOURS
-        return DigestStep(read.position, position.pack(), jobs, hours, oldest)
+        return DigestStep(read, position.pack(), jobs, hours, oldest)
 
     def _records(self, job: "Job", known: _Known) -> JobRecords:
         packed = {

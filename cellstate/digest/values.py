@@ -26,6 +26,11 @@ class Undigested:
     to: int
     """The version up to which `facts` are complete."""
 
+    @property
+    def at_ms(self) -> int | None:
+        """The time of the entry at `to`; None when it was not read."""
+        return self.facts[-1].at_ms if self.facts and self.facts[-1].version == self.to else None
+
 
 class JobRecords(NamedTuple):
     """New records of a job: its history, the list of its chunks, and its changed chunks by field."""
@@ -37,9 +42,12 @@ class JobRecords(NamedTuple):
 
 
 class DigestStep(NamedTuple):
-    """What a step writes: the position before and after, records of jobs, hours; hours before `oldest` are deleted."""
+    """What a step writes: the position before and after, records of jobs, hours; hours before `oldest` are deleted.
 
-    before: bytes
+    `read` is what the step was made from: it is void when the cell went back meanwhile.
+    """
+
+    read: Undigested
     after: bytes
     jobs: list[JobRecords]
     hours: dict[int, bytes]

@@ -1,12 +1,13 @@
 -- Write a step of the digest (cellstate/digest/step.py): records of jobs and hours of use, with the position in the log
 -- that the step has reached.
 --
--- KEYS   meta jobs history results usage
--- ARGV   before after oldest count | records
--- before, after: the record of the position that the step began at, and of the one that it reached; oldest: the first hour
--- that is kept; records: of `count` jobs each its id, its history, the list of its chunks, the number of its changed
+-- KEYS   meta jobs history results usage log
+-- ARGV   before after to at oldest count | records
+-- before, after: the record of the position that the step began at, and of the one that it reached; to: its version; at: the
+-- time of the entry of the log that was read there, "-" for none; oldest: the first hour that is kept; records: of `count` jobs each its id, its history, the list of its chunks, the number of its changed
 -- chunks and their fields and records; then pairs of hours and their records.
--- Reply  {"ok"}, or {"other"} with nothing done: another process wrote a step meanwhile, or this one already
+-- Reply  {"ok"}, or {"other"} with nothing done: another process wrote a step meanwhile, or this one already, or the cell
+--        went back before the version that was read, whose number it has perhaps given out anew (semantics 16)
 -- Types  jobs, history, results, usage: hash
 -- Rules  begins with HSET, which a full server refuses (semantics 13); a repeated call changes nothing (14). A job that was
 --        deleted meanwhile gets no records: records are deleted with their job (parts/done.lua).
@@ -15,6 +16,9 @@
 
 if (redis.call('HGET', usage_key, 'position') or '') ~= before then return { 'other' } end
 if redis.call('HEXISTS', meta_key, 'version') == 0 then return { 'other' } end  -- there is no such cell
+if tonumber(to) > tonumber(redis.call('HGET', meta_key, 'version')) then return { 'other' } end
+local entry = redis.call('XRANGE', log_key, to .. '-0', to .. '-0')[1]
+if at ~= '-' and entry and entry[2][2] ~= at then return { 'other' } end
 local i, ids, records, listed = fixed_args + 1, {}, {}, {}
 for _ = 1, tonumber(count) do
   local id, changed = ARGV[i], {}

@@ -679,7 +679,7 @@ class MemoryDigest(Part):
         )  # fmt: skip
 
     def write(self, step: DigestStep) -> bool:
-        if self._cell.digested != step.before:
+        if self._cell.digested != step.read.position:
             return False
         self._cell.digested = step.after
         for records in step.jobs:

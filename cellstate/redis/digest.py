@@ -63,7 +63,9 @@ class RedisDigest(Part):
             rest += [job.job, job.history, job.chunks, len(job.results)]
             rest += [word for pair in job.results.items() for word in pair]
         rest += [word for pair in step.hours.items() for word in pair]
-        values = {"before": step.before, "after": step.after, "oldest": step.oldest, "count": len(step.jobs)}
+        read, at = step.read, "-" if step.read.at_ms is None else step.read.at_ms
+        values = {"before": read.position, "after": step.after, "to": read.to, "at": at}
+        values |= {"oldest": step.oldest, "count": len(step.jobs)}
         return bool(self._calls.run("digest", values, rest)[0] == b"ok")
 
     def position(self) -> bytes:

@@ -6,6 +6,8 @@ from itertools import pairwise, permutations
 import pytest
 
 from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
+from omega.cellstate.digest.hours import Position as Reached
+from omega.cellstate.digest.step import _Step, digest
 from omega.cellstate.errors import HistoryCut, ReadOnly
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
@@ -58,6 +60,28 @@ def test_versions_that_are_lost_are_reported(stand: Stand) -> None:
         "version": at + 1, "at_ms": event.at_ms, "by": found.by[0], "kind": "cut", "number": 1, "agreed": at,
         "first_lost": at + 1, "seen": at + 3, "lost": {"at_least": 3, "at_most": 3}, "reporters": list(found.by),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("anew", [0, 1, 2])
+def test_a_step_of_the_digest_that_read_what_is_lost_is_not_written(stand: Stand, anew: int) -> None:
+    """Of two versions that it read, so many are given out anew, with other facts, before it is written."""
+    cell = stand.cell
+    cell.jobs.submit([job("a")], 1_000, "ada")
+    assert not digest(cell, 2_000)
+    back, position = copied(cell), cell.digest.position()
+    for name in ("b", "c"):
+        cell.jobs.submit([job(name)], 3_000, "ada")
+    read = cell.digest.undigested(100)
+    late = _Step(cell, read, Reached.unpack(read.position), 4_000)
+    late.take(read.facts)
+    step = late.close()
+    back()
+    for number in range(anew):
+        cell.jobs.submit([job(f"new-{number}")], 5_000, "bob")
+    assert not cell.digest.write(step)
+    assert cell.digest.position() == position
+    digest(cell, 6_000)
+    assert Reached.unpack(cell.digest.position()).version == cell.counters()["version"]
 
 
 def test_the_same_versions_written_anew_are_told_apart(stand: Stand) -> None:
